@@ -149,10 +149,11 @@ impl Flights {
 }
 
 impl Shared {
-    /// Sends everything reserved so far on its way, as far as one flight carries it. `None` if all is under way.
+    /// Sends everything reserved so far on its way, as far as one flight carries it, and copies it into `blocks`, which hold one
+    /// flight. `None` if all is under way.
     ///
     /// Errors: the poison.
-    pub(super) fn issue(&self) -> Result<Option<Flight>> {
+    pub(super) fn issue(&self, blocks: &mut [u8]) -> Result<Option<Flight>> {
         let flights = &self.flights;
         let mut boundary = flights.issuing.lock();
         self.wait_for_a_free_flight()?;
@@ -160,12 +161,10 @@ impl Shared {
         let waits = flights.counts.waits.load(Relaxed);
         let Some(end) = self.choose_end(start) else { return Ok(None) };
         self.wait_completed(end)?; // F1; their writers only copy (F4)
-        let from = *boundary;
-        let mut records = 0;
-        *boundary = self.ring.walk(from, end, |word0, word1| {
-            let is_pad = word0 as u32 as usize == HEADER_BYTES || record::is_pad(&word1.to_le_bytes());
-            records += u64::from(!is_pad);
-        });
+        let blocks = &mut blocks[..(end - start) as usize];
+        self.ring.copy_out(start, blocks);
+        let records;
+        (*boundary, records) = self.count_records(*boundary, start, blocks);
         let flight = Flight { start, end, boundary: *boundary };
         flights.counts.records.fetch_add(records, Relaxed);
         flights.landing.lock().push_back((flight, false));
@@ -178,6 +177,33 @@ impl Shared {
             flights.doorbell.urge(); // what did not fit is still wanted
         }
         Ok(Some(flight))
+    }
+
+    /// How many records but pads lie whole in what ends with `blocks`, the first one at `from`, and where the first one that does not
+    /// begins. The blocks begin at `start`; what lies before that is in the ring.
+    ///
+    /// Why not in the ring alone: each record tells where the next one is, and their lines, which other cores have written, would come one
+    /// after the other. The copy fetches them in a row.
+    fn count_records(&self, from: Lsn, start: Lsn, blocks: &[u8]) -> (Lsn, u64) {
+        let (blocks, _) = blocks.as_chunks::<{ size_of::<u64>() }>();
+        let end = start + size_of_val(blocks) as u64;
+        let word = |at: Lsn| match at < start {
+            true => self.ring.word(at),
+            false => u64::from_le_bytes(blocks[(at - start) as usize / size_of::<u64>()]),
+        };
+        let (mut at, mut records) = (from, 0);
+        while at < end {
+            let bytes = word(at) as u32 as usize;
+            let next = at + bytes.next_multiple_of(size_of::<u64>()) as u64;
+            assert!(next > at, "a completed record has a length");
+            if next > end {
+                break;
+            }
+            let is_pad =
+                bytes == HEADER_BYTES || record::is_pad(&word(at + HEADER_BYTES as u64).to_le_bytes());
+            (at, records) = (next, records + u64::from(!is_pad));
+        }
+        (at, records)
     }
 
     /// A finished flight counts as one under way until its predecessors have landed (F4).

@@ -78,11 +78,9 @@ impl Flusher {
     }
 
     fn fly(&mut self) -> Result<()> {
-        let Some(flight) = self.shared.issue()? else { return Ok(()) };
+        let Some(flight) = self.shared.issue(&mut self.blocks)? else { return Ok(()) };
         let options = &self.shared.options;
         self.shared.segments.want(flight.end + options.ring() + options.segment_bytes);
-        let bytes = (flight.end - flight.start) as usize;
-        self.shared.ring.copy_out(flight.start, &mut self.blocks[..bytes]);
         if seeded_bug("log_ack_before_sync") {
             self.shared.land(flight);
         }

@@ -48,7 +48,7 @@ impl Mapped {
 impl Ring<Mapped> {
     /// Replaces `out` by the record at `at`, padded; its length without padding. `None` if the ring holds none there.
     pub fn record(&self, at: Lsn, seal: Seal, bytes_max: u64, out: &mut Vec<u8>) -> Option<usize> {
-        let word0 = self.word0(at);
+        let word0 = self.word(at);
         let len = record::length(word0, bytes_max)?;
         out.clear();
         out.resize(len.next_multiple_of(8), 0);

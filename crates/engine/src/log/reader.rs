@@ -172,7 +172,7 @@ impl LogReader {
                 _ => return Err(self.segments.damage(start, next.prev_end)),
             },
             None => match stored {
-                Some(step) => Some(Step { in_ring: self.ring.word0(start) == step.word0, ..step }),
+                Some(step) => Some(Step { in_ring: self.ring.word(start) == step.word0, ..step }),
                 None => self.load_from_ring(start),
             },
         };

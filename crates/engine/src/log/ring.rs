@@ -98,7 +98,7 @@ impl<M: AsRef<[AtomicU64]>> Ring<M> {
         debug_assert_ne!(word0 as u32, 0, "a record has a length");
         // ORDERING: Release, so whoever finds word 0 finds the body (G3).
         let order = if seeded_bug("log_complete_order") { Relaxed } else { Release };
-        self.word(at).store(word0, order);
+        self.place(at).store(word0, order);
     }
 
     /// Walks over complete records until `target`, and returns how far all records are complete.
@@ -137,35 +137,18 @@ impl<M: AsRef<[AtomicU64]>> Ring<M> {
         self.completed.fetch_add(0, Acquire)
     }
 
-    /// Calls `each` with word 0 and word 1 of every record that lies in `[from, to)` whole, and returns where the
-    /// first one that does not begins. `from` must be a record, and everything below `to` complete.
-    pub fn walk(&self, from: Lsn, to: Lsn, mut each: impl FnMut(u64, u64)) -> Lsn {
-        let (words, mut at) = (self.memory.as_ref(), from);
-        while at < to {
-            let word0 = word(words, at).load(Relaxed);
-            let end = at + u64::from(word0 as u32).next_multiple_of(WORD);
-            assert!(end > at, "a completed record has a length");
-            if end > to {
-                break;
-            }
-            each(word0, word(words, at + WORD).load(Relaxed));
-            at = end;
-        }
-        at
-    }
-
-    /// Word 0 of the record at `at`, if there is one there.
-    pub fn word0(&self, at: Lsn) -> u64 {
+    /// Word 0 of the record at `at`, if there is one there; of a complete one, any word.
+    pub fn word(&self, at: Lsn) -> u64 {
         // ORDERING: pairs with `complete`: who finds word 0 finds the body.
-        self.word(at).load(Acquire)
+        self.place(at).load(Acquire)
     }
 
     /// Copies whole words from `at` on into `out`.
     pub fn copy_out(&self, at: Lsn, out: &mut [u8]) {
         let (first, second) = self.spans(at, out.len());
-        for (word, bytes) in first.iter().chain(second).zip(out.chunks_exact_mut(WORD as usize)) {
-            bytes.copy_from_slice(&word.load(Relaxed).to_le_bytes());
-        }
+        let (before_wrap, behind) = out.split_at_mut(first.len() * WORD as usize);
+        load(first, before_wrap);
+        load(second, behind);
     }
 
     /// Gives the place of everything below `to` back: it is in the segments. One caller at a time, `to` a record's
@@ -183,9 +166,8 @@ impl<M: AsRef<[AtomicU64]>> Ring<M> {
     /// Zeroes `bytes` bytes (whole words) from `at` on.
     fn zero(&self, at: Lsn, bytes: usize) {
         let (first, second) = self.spans(at, bytes);
-        for word in first.iter().chain(second) {
-            word.store(0, Relaxed);
-        }
+        first.iter().for_each(|word| word.store(0, Relaxed));
+        second.iter().for_each(|word| word.store(0, Relaxed));
     }
 
     fn spans(&self, at: Lsn, bytes: usize) -> (&[AtomicU64], &[AtomicU64]) {
@@ -193,7 +175,7 @@ impl<M: AsRef<[AtomicU64]>> Ring<M> {
     }
 
     #[inline]
-    fn word(&self, at: Lsn) -> &AtomicU64 {
+    fn place(&self, at: Lsn) -> &AtomicU64 {
         word(self.memory.as_ref(), at)
     }
 
@@ -223,10 +205,17 @@ fn number(words: &[AtomicU64], at: Lsn) -> usize {
     (at.0 / WORD) as usize & (words.len() - 1)
 }
 
-/// Two plain loops, one of them nearly always empty, are a third of one over both spans.
+/// Two plain loops, one of them nearly always empty, are a third of one over both spans. Here, and wherever both are passed over.
 #[inline]
 fn store(words: &[AtomicU64], bytes: &[[u8; WORD as usize]]) {
     for (word, bytes) in words.iter().zip(bytes) {
         word.store(u64::from_le_bytes(*bytes), Relaxed);
+    }
+}
+
+#[inline]
+fn load(words: &[AtomicU64], bytes: &mut [u8]) {
+    for (word, bytes) in words.iter().zip(bytes.as_chunks_mut().0) {
+        *bytes = word.load(Relaxed).to_le_bytes();
     }
 }
