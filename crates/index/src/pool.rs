@@ -304,6 +304,24 @@ mod tests {
         run_limited(2_300_000, "in_a_process_whose_memory_ends");
     }
 
+    /// A node as large as an O2-Tree's above its leaves.
+    #[repr(C, align(64))]
+    struct OneLine([std::sync::atomic::AtomicU64; 8]);
+
+    impl Pooled for OneLine {
+        fn vacant() -> Self {
+            Self(std::array::from_fn(|_| 0.into()))
+        }
+    }
+
+    /// How many of these there are where memory is at an end.
+    fn free_lines() -> usize {
+        let taken: Vec<_> = std::iter::from_fn(|| catch_unwind(take::<OneLine>).ok()).collect();
+        // SAFETY: nobody else knows them.
+        taken.iter().for_each(|node| unsafe { give_back(*node) });
+        taken.len()
+    }
+
     #[test]
     #[ignore = "a part of the test above, in a process of its own"]
     fn in_a_process_whose_memory_ends() {
@@ -330,6 +348,10 @@ mod tests {
         test!(bplus);
         test!(csb);
         test!(o2);
+        // Nodes above leaves are there, and none of these.
+        let before = free_lines();
+        (0..10).for_each(|_| assert!(catch_unwind(|| o2.insert(o2.len(), 0)).is_err()));
+        assert_eq!(free_lines(), before, "refused inserts keep nodes");
         // Whose header is there, and no leaf.
         assert!(catch_unwind(O2Map::<u64, 32>::new).is_err());
     }

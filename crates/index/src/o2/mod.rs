@@ -47,7 +47,7 @@
 //! A lookup takes nothing and validates one thing: the leaf block. It descends by plain loads through whatever inner
 //! nodes it meets, latched or not, before or after a rotation. The block says which keys it is responsible for: it is
 //! read under its version, and if the key is not between its bounds, or it is dead, the descent was misled. A key at or
-//! above the upper bound is to the right, behind the link; otherwise the descent begins again. An update descends the
+//! above the upper bound is some steps to the right, behind the link; otherwise the descent begins again. An update descends the
 //! same way, latches the block, and asks the same question.
 //!
 //! Why this is right: the blocks' bounds tile the keys, under their latches, at every moment; so one block at most says

@@ -62,7 +62,8 @@ impl<L: Lane, const F: usize, S: Scheme> Tree<L, F, S> {
     /// Empties the problem queue, or waits until somebody else has.
     pub fn settle(&self, pin: &Pin) {
         let mut backoff = Backoff::new();
-        while !self.problems.is_empty() {
+        // Who has taken them out of the queue is perhaps still at them.
+        while !self.problems.is_empty() || self.rebalancing.load(Acquire) {
             self.rebalance(pin);
             backoff.wait();
         }
@@ -154,4 +155,26 @@ impl<L: Lane, const F: usize, S: Scheme> Tree<L, F, S> {
 /// Has this block fewer entries than a block should have?
 pub(super) fn is_underfull<L: Lane, const F: usize, S: Scheme>(held: &HeldChild<'_, S>) -> bool {
     held.child.is_leaf() && held.header.count() < Leaf::<L, F>::MIN
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::super::Optimistic;
+    use super::*;
+    use std::thread;
+    use std::time::Duration;
+
+    #[test]
+    fn who_settles_waits_for_what_was_taken_out_of_the_queue() {
+        let tree = Tree::<u64, 4, Optimistic>::new();
+        tree.rebalancing.store(true, Relaxed); // somebody has emptied the queue, and solves what was in it
+        thread::scope(|scope| {
+            let settled = scope.spawn(|| tree.settle(&Pin::new()));
+            thread::sleep(Duration::from_millis(50));
+            let early = settled.is_finished();
+            tree.rebalancing.store(false, Release);
+            settled.join().unwrap();
+            assert!(!early, "it did not wait");
+        });
+    }
 }

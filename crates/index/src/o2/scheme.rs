@@ -204,6 +204,10 @@ impl Drop for Versioned<'_> {
 /// Optimistic attempts at one leaf block before a reader takes its latch.
 const ATTEMPTS_MAX: u32 = 16;
 
+/// Blocks to the right of where a descent ended that are looked at: what a split or a borrowing moves is a step or two away. What a
+/// rotation hides between two of its writes may be a quarter of the tree: then the descent begins again.
+const STEPS_MAX: u32 = 4;
+
 /// Who stands at a block asks it where a key is.
 enum Answer<R> {
     Here(R),
@@ -262,12 +266,14 @@ impl Protocol for Optimistic {
         mut read: impl FnMut(&'g Leaf<L, F>) -> R,
     ) -> R {
         let mut leaf = tree.descend(key, pin);
-        let mut backoff = Backoff::new();
+        let (mut backoff, mut steps) = (Backoff::new(), 0);
         loop {
             match Self::read(tree, leaf, |leaf| ask(leaf, key, &mut read)) {
                 Answer::Here(result) => return result,
-                Answer::Right(next) => leaf = leaf_at(next, pin),
-                Answer::Elsewhere => leaf = descend_again(tree, key, &mut backoff, pin),
+                Answer::Right(next) if steps < STEPS_MAX => (leaf, steps) = (leaf_at(next, pin), steps + 1),
+                Answer::Right(_) | Answer::Elsewhere => {
+                    (leaf, steps) = (descend_again(tree, key, &mut backoff, pin), 0);
+                }
             }
         }
     }
@@ -280,7 +286,7 @@ impl Protocol for Optimistic {
         pin: &'g Pin,
     ) -> Site<'g, L, F, Self> {
         let mut leaf = tree.descend(key, pin);
-        let mut backoff = Backoff::new();
+        let (mut backoff, mut steps) = (Backoff::new(), 0);
         loop {
             let parent = with_parent.then(|| latch_parent(leaf, pin));
             if let Some((node, _)) = &parent
@@ -294,10 +300,10 @@ impl Protocol for Optimistic {
             let guard = Self::latch(&leaf.header);
             match ask(leaf, key, |_| ()) {
                 Answer::Here(()) => return Site { guard, leaf, parent },
-                Answer::Right(next) => leaf = leaf_at(next, pin),
-                Answer::Elsewhere => {
+                Answer::Right(next) if steps < STEPS_MAX => (leaf, steps) = (leaf_at(next, pin), steps + 1),
+                Answer::Right(_) | Answer::Elsewhere => {
                     drop((guard, parent));
-                    leaf = descend_again(tree, key, &mut backoff, pin);
+                    (leaf, steps) = (descend_again(tree, key, &mut backoff, pin), 0);
                 }
             }
         }
@@ -362,4 +368,32 @@ fn descend_again<'g, L: Lane, const F: usize>(
     tree.counters.restarts.add();
     backoff.wait();
     tree.descend(key, pin)
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::super::node::Side;
+    use super::*;
+    use std::thread;
+
+    /// Whom a rotation misleads begins again, instead of walking through all that it hides for a moment.
+    #[test]
+    fn who_is_misled_to_the_left_begins_again() {
+        let tree = Tree::<u64, 4, Optimistic>::bulk_load((0..4096).map(|key| (key, key)), 1.0);
+        let pin = Pin::new();
+        let down: &Inner<u64> = inner_at(tree.root(&pin).address(), &pin);
+        let up = down.child(Side::Right);
+        // The first write of a rotation of `up` over `down` (R2 in `rotate.rs`).
+        down.set_child(Side::Right, inner_at::<u64>(up.address(), &pin).child(Side::Left));
+        thread::scope(|scope| {
+            let found = scope.spawn(|| tree.get(4095, &Pin::new()));
+            while !found.is_finished() && tree.counters.restarts.get() == 0 {
+                thread::yield_now();
+            }
+            down.set_child(Side::Right, up);
+            assert_eq!(found.join().unwrap(), Some(4095));
+        });
+        assert!(tree.counters.restarts.get() > 0, "it has walked through a quarter of the blocks");
+        tree.check().unwrap();
+    }
 }

@@ -19,14 +19,27 @@ use super::node::{Child, Inner};
 use super::scheme::{Guard, Scheme, Site};
 use super::{Tree, address_of, leaf_at};
 use crate::pool;
+use crate::pooled::Pooled;
 use crate::reclaim::Pin;
 use crate::search::Lane;
 use std::ptr::NonNull;
 
-/// The nodes that a split needs, taken with nothing latched.
-struct Spare<'g, L: Lane, const F: usize> {
-    inner: &'g Inner<L>,
-    right: &'g Leaf<L, F>,
+/// A node that a split needs, taken with nothing latched. It is given back if it is not, or if there is no memory for the other one.
+struct Spare<'g, N: Pooled>(&'g N);
+
+impl<'g, N: Pooled> Spare<'g, N> {
+    fn spend(self) -> &'g N {
+        let node = self.0;
+        std::mem::forget(self);
+        node
+    }
+}
+
+impl<N: Pooled> Drop for Spare<'_, N> {
+    fn drop(&mut self) {
+        // SAFETY: it came from the pool, and was never linked anywhere.
+        unsafe { pool::give_back(NonNull::from(self.0)) }
+    }
 }
 
 impl<L: Lane, const F: usize, S: Scheme> Tree<L, F, S> {
@@ -126,15 +139,15 @@ impl<L: Lane, const F: usize, S: Scheme> Tree<L, F, S> {
         admit: &impl Fn(Option<u64>) -> bool,
         pin: &Pin,
     ) -> Option<u64> {
-        let spare = Spare { inner: self.fresh_inner(pin), right: self.fresh_leaf(pin) };
+        let (inner, right) = (Spare(self.fresh_inner(pin)), Spare(self.fresh_leaf(pin)));
         let site = S::site(self, key, true, pin);
         let leaf = site.leaf;
         if leaf.has_room() || leaf.get(key).is_some() {
             let old = self.put(site, key, value, admit).unwrap_or_else(|Full| unreachable!("there is room"));
-            self.discard(spare);
+            self.counters.leaves.subtract();
             return old;
         }
-        self.split(site, spare, key, value, pin);
+        self.split(site, inner.spend(), right.spend(), key, value, pin);
         self.count(1);
         self.rebalance(pin);
         None
@@ -144,7 +157,8 @@ impl<L: Lane, const F: usize, S: Scheme> Tree<L, F, S> {
     fn split(
         &self,
         site: Site<'_, L, F, S>,
-        Spare { inner, right }: Spare<'_, L, F>,
+        inner: &Inner<L>,
+        right: &Leaf<L, F>,
         key: L,
         value: u64,
         pin: &Pin,
@@ -171,15 +185,6 @@ impl<L: Lane, const F: usize, S: Scheme> Tree<L, F, S> {
         parent.set_child(side, both);
         self.counters.splits.add();
         self.report(both, parent, pin);
-    }
-
-    fn discard(&self, spare: Spare<'_, L, F>) {
-        self.counters.leaves.subtract();
-        // SAFETY: both came from the pool, and were never linked anywhere.
-        unsafe {
-            pool::give_back(NonNull::from(spare.inner));
-            pool::give_back(NonNull::from(spare.right));
-        }
     }
 }
 
