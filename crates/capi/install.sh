@@ -1,6 +1,7 @@
 #!/bin/sh
 # Installs the C interface: header, shared and static library, pkg-config file.
 set -eu
+umask 022 # what is installed is for everybody
 
 usage() {
     cat <<'END'
@@ -8,6 +9,8 @@ usage: install.sh [--prefix DIR] [--from DIR]
 
   --prefix DIR   install below DIR: include/, lib/, lib/pkgconfig/   (default: /usr/local)
   --from DIR     take the libraries that cargo has built in DIR      (default: build them, optimized)
+
+For a package, DESTDIR=DIR in the environment puts all below DIR, and names the prefix as it will be.
 
 Afterwards: cc program.c $(PKG_CONFIG_PATH=DIR/lib/pkgconfig pkg-config --cflags --libs foreshore)
 END
@@ -44,12 +47,15 @@ if [ -z "$from" ]; then
     from=$(cd "$here" && cd "${CARGO_TARGET_DIR:-../../target}" && pwd)/release
 fi
 
+named=$prefix
+prefix=${DESTDIR:-}$prefix
 mkdir -p "$prefix/include" "$prefix/lib/pkgconfig"
-prefix=$(cd "$prefix" && pwd) # the pkg-config file is read elsewhere
+prefix=$(cd "$prefix" && pwd)
+[ -n "${DESTDIR:-}" ] || named=$prefix # the pkg-config file is read elsewhere
 install -m 644 "$here/include/foreshore.h" "$prefix/include/"
 install -m 644 "$from/libforeshore_c.a" "$prefix/lib/libforeshore.a"
 install -m 755 "$from/libforeshore_c.so" "$prefix/lib/libforeshore.so.$version"
 ln -sf "libforeshore.so.$version" "$prefix/lib/libforeshore.so.0"
 ln -sf libforeshore.so.0 "$prefix/lib/libforeshore.so"
-sed -e "s|@PREFIX@|$prefix|" -e "s|@VERSION@|$version|" "$here/foreshore.pc.in" >"$prefix/lib/pkgconfig/foreshore.pc"
+sed -e "s|@PREFIX@|$named|" -e "s|@VERSION@|$version|" "$here/foreshore.pc.in" >"$prefix/lib/pkgconfig/foreshore.pc"
 echo "installed Foreshore $version below $prefix"

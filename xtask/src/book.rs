@@ -20,8 +20,14 @@ pub fn wrong<'p>(pages: impl Iterator<Item = (&'p str, &'p str)> + Clone) -> Vec
             wrong.push((name, 1, format!("a page that {SUMMARY} does not list")));
         }
         let inside = targets(text).into_iter().filter(|(_, target)| !target.contains("://"));
-        let leaves = inside.filter(|(_, target)| !resolve(name, target).starts_with(BOOK));
-        wrong.extend(leaves.map(|(line, target)| (name, line, format!("a link out of the book: {target}"))));
+        for (line, target) in inside {
+            let page = resolve(name, target.split('#').next().unwrap_or_default());
+            if !page.starts_with(BOOK) {
+                wrong.push((name, line, format!("a link out of the book: {target}")));
+            } else if page.extension().is_some_and(|end| end == "md") && !listed.contains(&page) {
+                wrong.push((name, line, format!("a link to a page that is not built: {target}")));
+            }
+        }
     }
     wrong
 }
@@ -35,12 +41,15 @@ mod tests {
         let pages = [
             ("README.md", "[a](docs/a.md)\n"),
             (SUMMARY, "- [A](a.md)\n- [B](b.md)\n"),
-            ("docs/a.md", "[b](b.md) [self](#x) [figures](results/a.csv) [web](https://example.org)\n"),
+            (
+                "docs/a.md",
+                "[b](b.md) [self](#x) [part](b.md#x) [figures](results/a.csv) [web](https://example.org)\n",
+            ),
             ("docs/b.md", "\n[code](../crates/a.rs)\n"),
-            ("docs/c.md", "[a](a.md)\n"),
+            ("docs/c.md", "[a](a.md)\n[rows](results/a/README.md)\n"),
         ];
         let found: Vec<_> =
             wrong(pages.into_iter()).into_iter().map(|(name, line, _)| (name, line)).collect();
-        assert_eq!(found, [("docs/b.md", 2), ("docs/c.md", 1)]);
+        assert_eq!(found, [("docs/b.md", 2), ("docs/c.md", 1), ("docs/c.md", 2)]);
     }
 }

@@ -1,7 +1,7 @@
 //! `cargo xtask ci`: what must be green before a merge. `.ci/run` calls it.
 
 use crate::step::{Cargo, Step, Work, run_all};
-use crate::{python, seeded, sources, stages};
+use crate::{clients, python, seeded, sources, stages};
 use std::io;
 
 /// What the step `crash` runs.
@@ -47,6 +47,7 @@ fn steps() -> io::Result<Vec<Step>> {
         Step::new("writes", Work::Tests(writes)),
         stages::step()?,
         Step::new("python", Work::Check(python::check)),
+        Step::new("clients", Work::Check(clients::check)),
         // A workspace of its own, which nothing above compiles: without the engines whose libraries a bare machine lacks.
         Step::new("peers", Work::Succeeds(peers)),
         Step::new("crash", Work::Tests(crash)),

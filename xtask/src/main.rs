@@ -6,6 +6,7 @@ mod arm;
 mod asan;
 mod book;
 mod ci;
+mod clients;
 mod figures;
 mod links;
 mod miri;

@@ -3,7 +3,7 @@
 //! It needs Python 3.10 or later with `venv`, and PyPI for maturin, pytest, pandas and mypy.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The environment; kept, so that the next time is quick.
@@ -20,12 +20,7 @@ pub fn run() -> io::Result<bool> {
 
 /// The same, as a step of `cargo xtask ci`.
 pub fn check() -> Result<(), String> {
-    let python = Path::new(VENV).join("bin/python");
-    if !python.exists() {
-        succeeds(Command::new("python3").args(["-m", "venv", VENV])).map_err(|error| {
-            format!("{error}; install Python 3.10 or later with its module venv (Debian: python3-venv)")
-        })?;
-    }
+    let python = environment()?;
     succeeds(Command::new(&python).args(["-m", "pip", "install", "--quiet", "pytest", "pandas", "mypy"]))?;
     // Tests want a build that is soon there, not the quickest program; the lock file is as good here as anywhere.
     succeeds(
@@ -38,11 +33,38 @@ pub fn check() -> Result<(), String> {
     succeeds(Command::new(&python).args(["-I", "-m", "pytest", "-q", "-p", "no:cacheprovider"]))
 }
 
-fn succeeds(command: &mut Command) -> Result<(), String> {
+/// The Python of the environment, which is made if there is none.
+pub fn environment() -> Result<PathBuf, String> {
+    let python = Path::new(VENV).join("bin/python");
+    if !has_pip(&python) {
+        succeeds(Command::new("python3").args(["-m", "venv", "--clear", VENV])).map_err(|error| {
+            format!("{error}; install Python 3.10 or later with its module venv (Debian: python3-venv)")
+        })?;
+    }
+    Ok(python)
+}
+
+/// One that was left half made has none, nor one whose Python has made place for a newer one.
+fn has_pip(python: &Path) -> bool {
+    Command::new(python).args(["-m", "pip", "--version"]).output().is_ok_and(|ran| ran.status.success())
+}
+
+/// Runs it, in sight.
+pub fn succeeds(command: &mut Command) -> Result<(), String> {
     println!("{command:?}");
     match command.status() {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("{command:?}: {status}")),
         Err(error) => Err(format!("{command:?}: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_environment_without_pip_is_made_again() {
+        assert!(!has_pip(Path::new("/bin/false")), "it stands for a Python that is there, and has no pip");
     }
 }

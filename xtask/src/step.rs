@@ -124,7 +124,8 @@ impl Cargo {
 
 /// Kills a child and all that it started.
 fn end_group(child: &Child) -> io::Result<()> {
-    Command::new("kill").args(["-KILL", "--", &format!("-{}", child.id())]).status().map(drop)
+    // The shell's own: small systems have no such program.
+    Command::new("sh").args(["-c", &format!("kill -s KILL -- -{}", child.id())]).status().map(drop)
 }
 
 /// How a command went.

@@ -4,7 +4,7 @@ mod common;
 
 use common::Shell;
 use serde_json::json;
-use std::io::Write;
+use std::io::{self, Write};
 use std::process::{Command, Stdio};
 
 /// Runs a script on stdin; it must end with this exit code.
@@ -376,7 +376,9 @@ fn a_reader_that_leaves_before_the_work_is_done_is_told() {
 fn makes_terminals() -> bool {
     let there = Command::new("script").arg("--version").output().is_ok_and(|ran| ran.status.success());
     if !there {
-        eprintln!("\n*** SKIPPED: script (util-linux) is not on this machine, so no terminal was made ***\n");
+        // Not by a macro: the harness keeps to itself what those print in a test that passes.
+        let skipped = "script (util-linux) is not on this machine, so no terminal was made";
+        _ = writeln!(io::stderr(), "\n*** SKIPPED: {skipped} ***\n");
     }
     there
 }

@@ -14,6 +14,7 @@ mod common;
 use common::{Client, Running, options};
 use foreshore_server::Options;
 use resp_rs::resp3::Frame;
+use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -157,7 +158,9 @@ fn the_table_is_what_redis_answers() {
     let version = Command::new("redis-server").arg("--version").output();
     let is_here = version.is_ok_and(|said| String::from_utf8_lossy(&said.stdout).contains("v=7.0."));
     if !is_here {
-        eprintln!(
+        // Not by a macro: the harness keeps to itself what those print in a test that passes.
+        _ = writeln!(
+            io::stderr(),
             "\n*** SKIPPED: redis-server 7.0 is not installed, so the table was not compared with it ***\n"
         );
         return;
