@@ -92,6 +92,12 @@ fn large(table: &TableReport) -> String {
 }
 
 fn verdict(report: &CheckReport, rebuilt: bool) -> String {
+    let renamed = match report.tables.iter().filter(|table| table.name.starts_with("recovered-")).count() {
+        tables if rebuilt && tables > 0 => {
+            format!("; tables that have lost their names, and are called recovered-N now: {tables}")
+        }
+        _ => String::new(),
+    };
     let rebuilt = if rebuilt { "the directory was built again; " } else { "" };
     let stray = match report.stray_pages {
         0 => String::new(),
@@ -101,5 +107,5 @@ fn verdict(report: &CheckReport, rebuilt: bool) -> String {
         0 => String::new(),
         values => format!("; {} large values belong to no row", grouped(values)),
     };
-    format!("{rebuilt}everything is in order{stray}{nobodys}")
+    format!("{rebuilt}everything is in order{stray}{nobodys}{renamed}")
 }

@@ -125,6 +125,23 @@ fn a_salvage_tells_what_is_lost_and_how_to_read_the_rest() {
     assert!((4800..5000).contains(&found), "{found} of 5000 rows");
 }
 
+/// Tables whose names are damaged come back under others, which a salvage tells.
+#[test]
+fn a_salvage_tells_of_tables_that_have_lost_their_names() {
+    let shell = Shell::new();
+    small_database(&shell.database());
+    let path = shell.database().join("leaves.db");
+    let mut leaves = std::fs::read(&path).expect("the leaves");
+    let is_of_catalog = |leaf: &&mut [u8]| leaf.starts_with(b"FL") && leaf[32..36] == 1u32.to_le_bytes();
+    leaves.chunks_exact_mut(8192).filter(is_of_catalog).for_each(|leaf| leaf.fill(0));
+    std::fs::write(&path, leaves).expect("damage");
+    let complaint = shell.fails(3, &["tables"]);
+    assert!(complaint.contains("--rebuild"), "{complaint}");
+    let told = shell.ok(&["check", "--rebuild"]);
+    assert!(told.contains("called recovered-N now: 1"), "{told}");
+    assert_eq!(shell.ok(&["scan", "--table", "recovered-16"]).lines().count(), 5000);
+}
+
 /// Closed cleanly, so that the rows are in the leaf file; with files small enough to copy often.
 fn small_database(dir: &Path) {
     let small =

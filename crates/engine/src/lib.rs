@@ -48,6 +48,7 @@ mod file_names;
 mod leaf;
 mod lock;
 mod log;
+mod names;
 mod page;
 mod pool;
 mod recovery;

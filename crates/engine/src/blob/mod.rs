@@ -41,10 +41,12 @@ mod extents;
 mod read;
 mod reap;
 mod runs;
+mod traces;
 mod write;
 
 pub(crate) use extents::{Extents, FILE};
 pub(crate) use reap::{adopt_extents, reap, reap_leftovers, unmark_used};
+pub(crate) use traces::Traces;
 
 use crate::error::{Error, Result};
 use crate::leaf::Limits;

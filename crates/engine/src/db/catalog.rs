@@ -61,15 +61,25 @@ impl Row {
     }
 }
 
-/// All tables by name, and the highest id given so far, as far as the catalog knows.
-pub(crate) fn read(catalog: &Arc<Tree>) -> Result<(BTreeMap<String, Row>, TableId)> {
+/// What a catalog says.
+pub(crate) struct Contents {
+    /// All tables, by name.
+    pub tables: BTreeMap<String, Row>,
+    /// The highest id given so far, as far as the catalog knows.
+    pub highest: TableId,
+    /// Is there the row that tells it?
+    pub tells_highest: bool,
+}
+
+/// Reads all of it.
+pub(crate) fn read(catalog: &Arc<Tree>) -> Result<Contents> {
     let latest = catalog.core().txns.latest();
     let mut rows = Forward::new(catalog.clone(), latest, Bound::Unbounded, Bound::Unbounded);
-    let (mut tables, mut highest) = (BTreeMap::new(), CATALOG);
+    let (mut tables, mut highest, mut tells_highest) = (BTreeMap::new(), CATALOG, false);
     while let Some((name, row)) = rows.next(Values::Read)? {
         if name == HIGHEST {
             let id = row.try_into().map_err(|_| Error::corrupt("catalog", "its highest id is no number"))?;
-            highest = highest.max(TableId(u32::from_le_bytes(id)));
+            (highest, tells_highest) = (highest.max(TableId(u32::from_le_bytes(id))), true);
             continue;
         }
         let name = String::from_utf8(name.to_vec()).map_err(|e| Error::corrupt("catalog", e.to_string()))?;
@@ -78,7 +88,7 @@ pub(crate) fn read(catalog: &Arc<Tree>) -> Result<(BTreeMap<String, Row>, TableI
         highest = highest.max(row.id).max(row.chunks.unwrap_or(CATALOG));
         tables.insert(name, row);
     }
-    Ok((tables, highest))
+    Ok(Contents { tables, highest, tells_highest })
 }
 
 #[cfg(test)]

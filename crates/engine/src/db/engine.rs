@@ -55,6 +55,7 @@ impl Engine {
         let lock = lock(&*vfs)?;
         let recovered = recovery::open(&vfs, &options)?;
         let Recovered {
+            vfs,
             core,
             directory,
             trees,
@@ -139,10 +140,14 @@ impl Engine {
         self.prepared.roll_back(gid).map_err(|error| self.judge_unknown(error))
     }
 
-    /// Where nothing can be logged any more, the next open knows which transactions have prepared, and not this one.
+    /// Where nothing can be logged any more, the next open knows which transactions have prepared, and not this one. And who is told that
+    /// there is none may forget what was decided: the commit that has just taken it from the list is durable by then.
     fn judge_unknown(&self, error: Error) -> Error {
+        let log = &self.core.log;
+        let ensure_durable =
+            || log.commit(log.reserved(), Durability::Sync).and_then(|()| log.ensure_works());
         match error {
-            Error::UnknownTransaction { .. } => self.core.log.ensure_works().err().unwrap_or(error),
+            Error::UnknownTransaction { .. } => ensure_durable().err().unwrap_or(error),
             error => error,
         }
     }

@@ -223,7 +223,7 @@ impl Builder {
         self
     }
 
-    /// What a write waits for, unless its table handle says otherwise (default [`Durability::Sync`]).
+    /// What a write waits for, unless its table handle, or its transaction, says otherwise (default [`Durability::Sync`]).
     ///
     /// ```
     /// # fn main() -> foreshore::Result<()> {
@@ -270,7 +270,8 @@ impl Builder {
     }
 
     /// Ignore the leaf directory and build it again by reading every slot of the leaf files: the last resort for a
-    /// database whose directory is damaged. See `foreshore check --rebuild`.
+    /// database whose directory or leaves are damaged. See `foreshore check --rebuild`. Tables whose names are lost are called
+    /// `recovered-16`, `recovered-17` and so on then, in the order in which they were made.
     ///
     /// ```
     /// # fn main() -> foreshore::Result<()> {

@@ -77,6 +77,27 @@ mod tests {
     use std::thread;
     use std::time::{Duration, Instant};
 
+    /// Who is told that there is no such transaction, as another one commits it just now, may forget what was decided.
+    #[test]
+    fn what_is_unknown_is_decided_for_good() {
+        let db = Database::in_memory().unwrap();
+        db.begin().unwrap().prepare("gid").unwrap();
+        thread::scope(|scope| {
+            let (db, hole) = (&db, db.engine.core().log.reserve(8)); // nothing behind it becomes durable
+            let first = scope.spawn(|| db.commit_prepared("gid"));
+            while !db.recover().is_empty() {
+                thread::yield_now();
+            }
+            let (told, waits) = mpsc::channel();
+            scope.spawn(move || told.send(db.commit_prepared("gid")));
+            let early = waits.recv_timeout(Duration::from_millis(300));
+            hole.abandon();
+            first.join().unwrap().unwrap();
+            assert!(early.is_err(), "the commit may yet be lost: {early:?}");
+            assert!(matches!(waits.recv().unwrap(), Err(Error::UnknownTransaction { .. })));
+        });
+    }
+
     /// Who prepares, or is decided, does not wait for what is cleared up after another one, which may be much.
     #[test]
     fn a_decision_keeps_no_other_waiting() {

@@ -244,7 +244,8 @@ impl Database {
     }
 
     /// The global ids of the transactions that have [prepared](Transaction::prepare) and wait to hear whether to commit,
-    /// those from before a crash among them. They keep their locks.
+    /// those from before a crash among them. They keep their locks. (Not those that are being committed just now, which may be back
+    /// after a power failure.)
     ///
     /// ```
     /// # fn main() -> foreshore::Result<()> {

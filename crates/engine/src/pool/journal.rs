@@ -55,6 +55,20 @@ impl Position {
     fn after(self, payload_len: usize, crc: u32) -> Self {
         Self { at: self.at + batch_bytes(payload_len), sequence: self.sequence + 1, chain: crc }
     }
+
+    /// The batch of this payload here, and where the next one goes.
+    fn encode(self, payload: &[u8]) -> (Vec<u8>, Self) {
+        let mut batch = Vec::with_capacity(batch_bytes(payload.len()) as usize);
+        batch.extend_from_slice(&MAGIC.to_le_bytes());
+        batch.extend_from_slice(&(payload.len() as u32).to_le_bytes());
+        batch.extend_from_slice(&self.sequence.to_le_bytes());
+        batch.extend_from_slice(&self.chain.to_le_bytes());
+        let crc = crc32c::crc32c_append(crc32c::crc32c(&batch), payload);
+        batch.extend_from_slice(&crc.to_le_bytes());
+        batch.extend_from_slice(payload);
+        batch.resize(batch_bytes(payload.len()) as usize, 0);
+        (batch, self.after(payload.len(), crc))
+    }
 }
 
 /// The file, open for appending.
@@ -125,7 +139,7 @@ impl Journal {
     pub fn append(&mut self, payload: &[u8]) -> Result<()> {
         self.usable()?;
         assert!(!payload.is_empty() && payload.len() <= PAYLOAD_MAX, "a batch of {} bytes", payload.len());
-        let (batch, next) = self.encode(payload);
+        let (batch, next) = self.end.encode(payload);
         self.make_room(next.at)?;
         if let Err(e) = self.file.write_at(&batch, self.end.at) {
             return Err(self.fail(format!("writing {}", self.name), &e));
@@ -142,19 +156,6 @@ impl Journal {
 
     fn usable(&self) -> Result<()> {
         self.failed.clone().map_or(Ok(()), Err)
-    }
-
-    fn encode(&self, payload: &[u8]) -> (Vec<u8>, Position) {
-        let mut batch = Vec::with_capacity(batch_bytes(payload.len()) as usize);
-        batch.extend_from_slice(&MAGIC.to_le_bytes());
-        batch.extend_from_slice(&(payload.len() as u32).to_le_bytes());
-        batch.extend_from_slice(&self.end.sequence.to_le_bytes());
-        batch.extend_from_slice(&self.end.chain.to_le_bytes());
-        let crc = crc32c::crc32c_append(crc32c::crc32c(&batch), payload);
-        batch.extend_from_slice(&crc.to_le_bytes());
-        batch.extend_from_slice(payload);
-        batch.resize(batch_bytes(payload.len()) as usize, 0);
-        (batch, self.end.after(payload.len(), crc))
     }
 
     fn make_room(&mut self, end: u64) -> Result<()> {
@@ -189,8 +190,8 @@ fn batch_bytes(payload_len: usize) -> u64 {
 pub(super) struct Reader {
     file: Arc<dyn File>,
     name: String,
-    /// Where the batch read last begins.
-    last: u64,
+    /// The batch read last: its place, and its payload.
+    last: Option<(Position, Vec<u8>)>,
     next: Position,
     len: u64,
 }
@@ -204,7 +205,7 @@ impl Reader {
 
     /// The same, for whoever knows where the batches end.
     pub fn up_to(len: u64, file: Arc<dyn File>, name: &str, number: u64) -> Self {
-        Self { file, name: name.to_string(), last: 0, next: Position::beginning(number), len }
+        Self { file, name: name.to_string(), last: None, next: Position::beginning(number), len }
     }
 
     /// Bytes read so far.
@@ -217,7 +218,7 @@ impl Reader {
         if let Some(batch) = self.batch_at(self.next.at)?
             && (batch.sequence, batch.chain) == (self.next.sequence, self.next.chain)
         {
-            self.last = self.next.at;
+            self.last = Some((self.next, batch.payload.clone()));
             self.next = self.next.after(batch.payload.len(), batch.crc);
             return Ok(Some(batch.payload));
         }
@@ -286,12 +287,13 @@ impl Reader {
         Ok(None)
     }
 
-    /// Writes the batch read last, as it was read. A torn write leaves it whole, if it was.
+    /// Writes the batch read last, as it was read then: what a failed sync did not bring to the disk the system may have let go since. A
+    /// torn write leaves it whole, if it was.
     fn write_last_again(&self) -> Result<()> {
-        let mut batch = vec![0; (self.next.at - self.last) as usize];
-        self.read(&mut batch, self.last)?;
+        let Some((place, payload)) = &self.last else { return Ok(()) };
+        let (batch, _) = place.encode(payload);
         let failed = |e| Error::io(format!("writing the last batch of {} again", self.name), &e);
-        self.file.write_at(&batch, self.last).map_err(failed)
+        self.file.write_at(&batch, place.at).map_err(failed)
     }
 
     fn read(&self, out: &mut [u8], at: u64) -> Result<()> {

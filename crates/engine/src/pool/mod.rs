@@ -38,6 +38,8 @@ mod cleaner;
 mod clock;
 mod directory;
 mod directory_entry;
+#[cfg(test)]
+mod directory_faults;
 mod frames;
 mod journal;
 mod leaf_file;

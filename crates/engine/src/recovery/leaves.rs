@@ -4,9 +4,10 @@ use crate::db::Index;
 use crate::error::{Error, Result};
 use crate::leaf::Change;
 use crate::pool::{PageEntry, SizeClass};
-use crate::tree::TreeIndex;
+use crate::tree::{Core, Tree, TreeIndex};
 use foreshore_base::{PageId, TableId};
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 /// How full the index's nodes are at first: room for the splits to come.
 const INDEX_FILL: f64 = 0.85;
@@ -97,6 +98,22 @@ impl Tables {
             ));
         }
         Ok((PageId(first), TreeIndex::bulk_load(index, separators, INDEX_FILL)))
+    }
+
+    /// The tables that have leaves here.
+    pub fn ids(&self) -> impl Iterator<Item = TableId> {
+        self.0.keys().copied()
+    }
+
+    /// Table `id`, to be looked at, whatever leaves it has.
+    pub fn look(&self, core: &Arc<Core>, id: TableId) -> Result<Tree> {
+        let mut separators = self.0.get(&id).cloned().unwrap_or_default();
+        separators.sort_unstable();
+        separators.dedup_by(|later, one| later.0 == one.0);
+        let pool =
+            separators.first().map_or(Ok(core.pools.own()), |(_, page)| core.pools.of_page(PageId(*page)));
+        let index = TreeIndex::bulk_load(Index::default(), separators, INDEX_FILL);
+        Ok(Tree::new(core.clone(), pool?.clone(), id, format!("number {id}"), index))
     }
 
     /// The low fence and the page of the leftmost leaf of table `id` that there is.

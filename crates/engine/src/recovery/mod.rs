@@ -6,7 +6,7 @@
 //!    written into the segments. Then those last records are redone too.
 //! 4. A new incarnation is put on record, so that nothing beyond that end can ever be read as ours.
 //! 5. The indexes are bulk-loaded from the low fences: from the directory, corrected by what was redone. Leaves of tables
-//!    that the catalog does not know are freed. Where extents lie is read.
+//!    that the catalog does not know are freed, unless it has lost their names. Where extents lie is read.
 //! 6. Transactions without an end are undone, by key, through the running engine; those that have prepared get their
 //!    locks and their slots back, and wait.
 //! 7. Large values that were not reaped are found.
@@ -19,6 +19,7 @@
 
 mod analysis;
 mod leaves;
+mod nameless;
 mod redo;
 mod stand_in;
 
@@ -29,11 +30,12 @@ use crate::db::meta::{self, Found, Meta};
 use crate::db::options::Builder;
 use crate::error::{Error, Result};
 use crate::log::{Durability, Incarnation, Log};
+use crate::names::Names;
 use crate::pool::{Directory, DirectoryEntry as Entry, Loaded, PageEntry, Pools, Wal, rebuild};
-use crate::tree::{Core, Tree, first_leaf};
+use crate::tree::{Core, Gap, Tree, empty_leaf};
 use crate::txn::{Txn, restore, roll_back};
 use analysis::{Analysis, Unfinished};
-use foreshore_base::{Lsn, PageId, TableId};
+use foreshore_base::{Lsn, TableId};
 use foreshore_io::Vfs;
 use leaves::Tables;
 use redo::{Redone, StoredLog};
@@ -43,6 +45,8 @@ use std::sync::Arc;
 
 /// A running core, and what it found.
 pub(crate) struct Recovered {
+    /// The directory, as all threads see it.
+    pub vfs: Arc<dyn Vfs>,
     pub core: Arc<Core>,
     pub directory: Arc<Directory>,
     /// The catalog and all tables.
@@ -59,14 +63,15 @@ pub(crate) struct Recovered {
 
 pub(crate) fn open(vfs: &Arc<dyn Vfs>, options: &Builder) -> Result<Recovered> {
     let refuse = |detail: &str| Err(Error::Incompatible { dir: vfs.describe(), detail: detail.to_string() });
+    let names = &Names::over(vfs.clone());
     match meta::find(&**vfs)? {
         Found::Database(_) if options.backup => Err(meta::holds_database(&**vfs)),
-        Found::Database(meta) => recover(vfs, options, &meta),
+        Found::Database(meta) => recover(names, options, &meta),
         Found::UnfinishedBackup if !options.backup => {
             refuse("it holds a backup that was interrupted: make the backup again, or remove the directory")
         }
         Found::Nothing if !options.create => refuse("it is empty, and creating a database was not asked for"),
-        Found::UnfinishedBackup | Found::Nothing => create(vfs, options).inspect_err(|error| {
+        Found::UnfinishedBackup | Found::Nothing => create(names, options).inspect_err(|error| {
             if matches!(error, Error::Full { .. }) {
                 // What was made may be what the disk is full of, which may be the one of a backup's source.
                 let _ = meta::discard_unfinished(&**vfs);
@@ -100,6 +105,7 @@ fn create(vfs: &Arc<dyn Vfs>, options: &Builder) -> Result<Recovered> {
     }
     core.log.hold_names(false);
     Ok(Recovered {
+        vfs: vfs.clone(),
         core,
         directory,
         trees: vec![Arc::new(catalog)],
@@ -152,7 +158,19 @@ fn recover(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<Recover
     let finished = finish_transactions(&core, analysis, &trees);
     let (undone, prepared) = finished.inspect_err(|_| core.forget_tables())?;
     let redo_bytes = end - redo_lsn;
-    Ok(Recovered { core, directory, trees, next_id, redo_lsn, redo_bytes, redo_records, undone, prepared })
+    let vfs = vfs.clone();
+    Ok(Recovered {
+        vfs,
+        core,
+        directory,
+        trees,
+        next_id,
+        redo_lsn,
+        redo_bytes,
+        redo_records,
+        undone,
+        prepared,
+    })
 }
 
 /// Undoes transactions without an end, and takes up again those that have prepared. What finds no space for that gets its locks and
@@ -211,7 +229,7 @@ fn open_directory(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<
         Ok((_, loaded)) => Loaded { pages, ..loaded },
         // The log's incarnations are lost with the directory: what the leaves hold is all there is.
         Err(Error::Corrupt { .. } | Error::Incompatible { .. }) => {
-            ensure_catalog(&pages)?; // before the old directory goes
+            ensure_leaves(&pages)?; // before the old directory goes
             Loaded { redo_lsn: salvage_point(&pages), pages, incarnations: Vec::new() }
         }
         // It is perhaps whole, and what only the log holds is not to be given up for a read that failed.
@@ -220,13 +238,11 @@ fn open_directory(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<
     Ok((Arc::new(Directory::create_with(vfs.clone(), &loaded)?), loaded))
 }
 
-/// Without the leftmost leaf of the catalog, nobody knows which tables there are, and every leaf would be freed.
-fn ensure_catalog(pages: &[PageEntry]) -> Result<()> {
-    match pages.iter().any(|page| page.table == CATALOG && page.low_key.is_empty()) {
-        true => Ok(()),
-        false => {
-            Err(Error::corrupt("catalog", "no slot of the leaf file holds an image of its leftmost leaf"))
-        }
+/// Where no leaf is left, there is nothing to open.
+fn ensure_leaves(pages: &[PageEntry]) -> Result<()> {
+    match pages.is_empty() {
+        false => Ok(()),
+        true => Err(Error::corrupt("leaf files", "no slot of theirs holds the image of a leaf")),
     }
 }
 
@@ -297,11 +313,20 @@ fn open_trees(
         let tree = Tree::new(core.clone(), pool.clone(), id, name, index);
         mend(&tree).map(|()| tree)
     };
+    if options.rebuild {
+        ensure_first_leaf(core, &mut leaves, CATALOG, true)?;
+    }
     let catalog = open(CATALOG, String::new(), leaves.take_index(CATALOG, "", Index::default())?)?;
+    if options.rebuild {
+        nameless::close_gaps(&catalog)?;
+    }
     let mut trees = vec![Arc::new(catalog)];
-    let (rows, highest_given) = catalog::read(&trees[0])?;
-    for (name, row) in rows {
-        if salvaged || options.rebuild {
+    let mut contents = catalog::read(&trees[0])?;
+    if !contents.tells_highest {
+        nameless::give_names(&trees[0], &mut contents, &leaves, &mend)?;
+    }
+    for (name, row) in contents.tables {
+        if salvaged || options.rebuild || !contents.tells_highest {
             ensure_first_leaf(core, &mut leaves, row.id, false)?;
             row.chunks.map_or(Ok(()), |id| ensure_first_leaf(core, &mut leaves, id, true))?;
         }
@@ -318,24 +343,25 @@ fn open_trees(
     for page in leaves.remaining() {
         core.pools.of_page(page)?.discard(page);
     }
-    Ok((trees, highest_given))
+    Ok((trees, contents.highest))
 }
 
 /// Gives a table that has lost its leftmost leaf an empty one. It ends behind the lowest of all keys: whoever looks for others
-/// before the next leaf is told that they are lost, as between any two leaves. Not so in a hidden table, where whoever refers to
-/// a piece misses it: its leaf ends where the next one begins, and it is known what there is.
-fn ensure_first_leaf(core: &Core, leaves: &mut Tables, id: TableId, is_hidden: bool) -> Result<()> {
+/// before the next leaf is told that they are lost, as between any two leaves. Not so in a table of the engine's `own`: what refers to
+/// a piece of a large value misses it, and tables without names get others. Its leaf ends where the next one begins, and it is known
+/// what there is.
+fn ensure_first_leaf(core: &Core, leaves: &mut Tables, id: TableId, own: bool) -> Result<()> {
     let next = leaves.leftmost(id);
     if next.is_some_and(|(low, _)| low.is_empty()) {
         return Ok(());
     }
     let pool = next.map_or(Ok(core.pools.own()), |(_, page)| core.pools.of_page(page))?;
-    let (high, right) = match next {
-        _ if !is_hidden => (Some(&[0][..]), PageId::NONE),
-        Some((low, page)) => (Some(low), page),
-        None => (None, PageId::NONE),
+    let gap = match next {
+        _ if !own => Gap { high: Some(vec![0]), ..Gap::ALL },
+        Some((high, right)) => Gap { high: Some(high.to_vec()), right, ..Gap::ALL },
+        None => Gap::ALL,
     };
-    let first = first_leaf(core, pool, id, high, right)?;
+    let first = empty_leaf(core, pool, id, &gap)?;
     leaves.add_first(id, first);
     Ok(())
 }

@@ -4,7 +4,7 @@ use crate::db::Index;
 use crate::error::Result;
 use crate::leaf::{self, Change};
 use crate::pool::Pool;
-use crate::tree::{Core, Tree, TreeIndex};
+use crate::tree::{Core, Gap, Tree, TreeIndex};
 use foreshore_base::{PageId, TableId};
 use std::sync::Arc;
 
@@ -17,13 +17,13 @@ impl Tree {
         name: String,
         index: Index,
     ) -> Result<Self> {
-        let first = first_leaf(core, pool, id, None, PageId::NONE)?;
+        let first = empty_leaf(core, pool, id, &Gap::ALL)?;
         Ok(Self::new(core.clone(), pool.clone(), id, name, index_over(index, first)))
     }
 
     /// A new table for the chunks of the large values of the table `owner`.
     pub fn create_for_chunks(core: &Arc<Core>, id: TableId, owner: &str) -> Result<Self> {
-        let first = first_leaf(core, core.pools.own(), id, None, PageId::NONE)?;
+        let first = empty_leaf(core, core.pools.own(), id, &Gap::ALL)?;
         Ok(Self::of_chunks(core.clone(), id, owner, index_over(Index::default(), first)))
     }
 }
@@ -32,23 +32,17 @@ fn index_over(index: Index, first: PageId) -> TreeIndex {
     TreeIndex::bulk_load(index, [([], first.0)], 1.0)
 }
 
-/// Makes the first leaf of a table, an empty one, logged: a new table's covers the whole key space, another one ends at `high`, and has
-/// this right neighbour.
-pub(crate) fn first_leaf(
-    core: &Core,
-    pool: &Pool,
-    id: TableId,
-    high: Option<&[u8]>,
-    right: PageId,
-) -> Result<PageId> {
+/// Makes an empty leaf of a table, logged: the first one of a new table, or one in the place of leaves that are lost.
+pub(crate) fn empty_leaf(core: &Core, pool: &Pool, id: TableId, gap: &Gap) -> Result<PageId> {
+    let (low, high, right) = (&gap.low[..], gap.high.as_deref(), gap.right);
     let fresh = pool.allocate()?;
     core.log.room()?;
     let latch = fresh.page().latch().exclusive();
     pool.before_change(fresh.frame_page().frame);
-    let change = Change::Format { page: fresh.pid(), table: id, low: &[], high, right };
+    let change = Change::Format { page: fresh.pid(), table: id, low, high, right };
     let body = change.encoded();
     let record = core.log.reserve(body.len());
-    leaf::format(fresh.page(), fresh.pid(), id, &[], high, right);
+    leaf::format(fresh.page(), fresh.pid(), id, low, high, right);
     fresh.page().set_lsn(record.end());
     let page = fresh.publish().page.id();
     drop(latch);

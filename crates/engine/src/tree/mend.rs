@@ -2,14 +2,60 @@
 //!
 //! A leaf from before it was split still holds the keys that its new right neighbour took over, and links past that. Now it is
 //! split there once more, by a record as any other split: so whoever is interrupted here begins again (T1).
+//!
+//! Where a leaf is lost, a gap stays, in which nobody finds or puts a row: who looks is told. Only in tables of the engine's own may an
+//! empty leaf take its place.
 
 use crate::error::{Error, Result};
-use crate::leaf::Split;
-use crate::tree::Tree;
+use crate::leaf::{LeafCopy, Split};
+use crate::tree::{Tree, empty_leaf};
 use foreshore_base::PageId;
 use std::ops::Bound::Unbounded;
 
+/// Keys that no leaf covers.
+pub(crate) struct Gap {
+    pub low: Vec<u8>,
+    /// Where the next leaf begins, if there is one: where the gap ends.
+    pub high: Option<Vec<u8>>,
+    /// That leaf.
+    pub right: PageId,
+}
+
+impl Gap {
+    /// All keys: a table without leaves.
+    pub const ALL: Self = Self { low: Vec::new(), high: None, right: PageId::NONE };
+}
+
 impl Tree {
+    /// Behind which leaves others are lost. To be called while nobody else is there.
+    ///
+    /// Errors: I/O; [`Error::Corrupt`] for a leaf that is damaged.
+    pub fn gaps(&self) -> Result<Vec<Gap>> {
+        let (mut gaps, mut copy) = (Vec::new(), LeafCopy::new(self.leaf_bytes()));
+        let mut leaves = self.index.range(Unbounded, Unbounded).peekable();
+        while let Some((low, _)) = leaves.next() {
+            self.copy_leaf(None, &low, &mut copy)?;
+            let (low, next) = (copy.high_fence(), leaves.peek());
+            if let Some(low) = low.filter(|low| next.is_none_or(|(next, _)| next[..] > **low)) {
+                let right = next.map_or(PageId::NONE, |(_, page)| PageId(*page));
+                gaps.push(Gap { low: low.to_vec(), high: next.map(|(next, _)| next.clone()), right });
+            }
+        }
+        Ok(gaps)
+    }
+
+    /// Where its leaves begin.
+    pub fn low_fences(&self) -> impl Iterator<Item = Vec<u8>> {
+        self.index.range(Unbounded, Unbounded).map(|(low, _)| low)
+    }
+
+    /// Puts an empty leaf there.
+    pub fn fill(&self, gap: &Gap) -> Result<()> {
+        let leaf = empty_leaf(&self.core, &self.pool, self.id, gap)?;
+        self.post(&gap.low, leaf);
+        Ok(())
+    }
+
     /// Lets each leaf end where the next one begins, if it does not end before that. To be called while nobody else is there.
     ///
     /// Errors: `Full`, I/O. What is damaged stays as it is.

@@ -76,10 +76,11 @@ use std::time::Duration;
 use users::Users;
 
 pub(crate) use ahead::Ahead;
-pub(crate) use create::first_leaf;
+pub(crate) use create::empty_leaf;
 pub(crate) use cursor::{Backward, Forward, Values};
 pub(crate) use descend::Stamp;
 pub(crate) use index::TreeIndex;
+pub(crate) use mend::Gap;
 pub(crate) use spans::Span;
 pub(crate) use voids::{Void, Voids};
 pub(crate) use write::{Intent, PATIENCE};

@@ -1,0 +1,51 @@
+//! What the leaves of a table tell of its large values, or of whose it holds, where the catalog's row is lost.
+
+use super::{BlobId, Part, Reference};
+use crate::error::{Error, Result};
+use crate::leaf::LeafCopy;
+use crate::tree::Tree;
+use std::collections::HashSet;
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Traces {
+    pub has_rows: bool,
+    /// A large value that one of its rows refers to.
+    reference: Option<BlobId>,
+    /// The values that it has pieces of, if it is a hidden table.
+    pieces: HashSet<BlobId>,
+}
+
+impl Traces {
+    /// Does the other table hold this one's large values?
+    pub fn lead_to(&self, other: &Self) -> bool {
+        self.reference.is_some_and(|id| other.pieces.contains(&id))
+    }
+
+    fn note(&mut self, table: &Tree, key: &[u8], value: &[u8]) {
+        self.has_rows = true;
+        if table.is_large(value.len()) {
+            self.reference = Some(Reference::of(value).id);
+        } else if let Some(Part::Piece(_, id, _)) = Part::of(key) {
+            self.pieces.insert(id);
+        }
+    }
+}
+
+impl Tree {
+    /// Reads all leaves that there are.
+    pub(crate) fn traces(&self) -> Result<Traces> {
+        let (mut traces, mut copy) = (Traces::default(), LeafCopy::new(self.leaf_bytes()));
+        for low in self.low_fences() {
+            match self.copy_leaf(None, &low, &mut copy) {
+                Err(Error::Corrupt { .. }) => continue, // costs its own rows
+                copied => copied?,
+            };
+            for at in copy.rows() {
+                let row = copy.row(at)?;
+                traces.note(self, row.key, row.value);
+            }
+        }
+        Ok(traces)
+    }
+}
