@@ -531,6 +531,28 @@ fn locks_that_a_failure_leaves_are_not_waited_for() {
     assert_eq!(table.get(b"k").unwrap().as_deref(), Some(&b"v"[..]), "reads go on");
 }
 
+/// Whoever was aborted, and could not be rolled back, is not told that it was: run again, it would wait for its own locks.
+#[test]
+fn an_abort_that_could_not_undo_is_told_as_such() {
+    let disk = SimDisk::new(5);
+    let db = tiny().open_on(Arc::new(disk.clone())).unwrap();
+    let table = db.byte_table("t").unwrap();
+    table.put(b"k", b"v").unwrap();
+    let tx = db.begin().unwrap();
+    tx.bytes(&table).put(b"k", b"undone").unwrap();
+    let others = db.byte_table("others").unwrap().with_durability(Durability::Buffered);
+    (0..600).for_each(|i| others.put(&key(i), &[5; 900]).unwrap()); // more than the cache and the log's buffer
+    db.checkpoint().unwrap();
+    disk.fail_read_at(disk.read_events(), Repeat::Once);
+    let failed = db.abort(tx.number());
+    assert!(matches!(failed, Err(Error::Io { .. })), "{failed:?}");
+    assert!(!tx.has_lost(), "it has its locks");
+    let told = tx.commit();
+    assert!(matches!(told, Err(Error::Io { .. })), "{told:?}");
+    wait_for_the_last_transaction(&db);
+    assert_eq!(table.get(b"k").unwrap().as_deref(), Some(&b"v"[..]));
+}
+
 /// A rollback that could not read what it needed, or not open the file that has it, is gone on with: the disk may be well again.
 #[test]
 fn a_rollback_goes_on_after_a_failed_read() {

@@ -3,12 +3,13 @@
 mod common;
 
 use common::{row, rows, short, tiny};
-use foreshore::{Database, Error, Isolation, Result, TransactionOptions};
+use foreshore::{Database, Error, Isolation, Result, Transaction, TransactionOptions};
 use foreshore_io::SimDisk;
 use foreshore_io::sim::{Fault, Repeat};
 use std::ops::Bound::Excluded;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// What a transaction does is seen by itself at once, by others when it commits.
@@ -764,4 +765,34 @@ fn a_table_handle_has_patience_for_all_its_waits() {
         let Err(Error::LockTimeout { waited, .. }) = refused else { panic!("{refused:?}") };
         assert!(waited >= PATIENCE && waited <= took && took < PATIENCE * 3 / 2, "{waited:?} of {took:?}");
     });
+}
+
+/// Who takes rows away one after the other, without ever waiting for a lock, is ended before it is through.
+#[test]
+fn long_calls_are_aborted_before_they_are_done() {
+    let db = Database::in_memory().unwrap();
+    let table = db.byte_table("t").unwrap();
+    let keys = || (0..1_000_000_u32).map(u32::to_be_bytes);
+    table.bulk_load(keys().map(|key| (key, [7; 20]))).unwrap();
+    let rows: Vec<_> = keys().map(|key| ([&key[..], b"more"].concat(), b"")).collect();
+    let remove = |tx: &Transaction| tx.bytes(&table).remove_range(..);
+    let insert = |tx: &Transaction| tx.bytes(&table).insert_many(&rows).map(|rows| rows as u64);
+    type Call<'a> = &'a (dyn Fn(&Transaction) -> Result<u64> + Sync);
+    for call in [&remove as Call<'_>, &insert] {
+        while db.stats().image_bytes > 0 {
+            thread::yield_now(); // what the call before has left
+        }
+        let tx = db.begin().unwrap();
+        let number = tx.number();
+        let done = thread::scope(|scope| {
+            let call = scope.spawn(|| call(&tx));
+            while db.stats().image_bytes == 0 {
+                thread::yield_now();
+            }
+            assert!(db.abort(number).unwrap());
+            call.join().unwrap()
+        });
+        assert!(matches!(done, Err(Error::Aborted { .. })), "{done:?}");
+    }
+    assert_eq!(table.range(..).keys_only().count(), 1_000_000);
 }

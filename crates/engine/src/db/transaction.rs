@@ -439,7 +439,9 @@ impl Shared {
                 if let Some(name) = txn.lost_over() {
                     let _ = self.lost_over.set(name);
                 }
-                txn.roll_back().err().unwrap_or(error)
+                let told = txn.roll_back().err().unwrap_or(error);
+                *state = State::Failed(told.clone()); // who could not be rolled back has its locks, and is not run again
+                told
             }
             _ => error,
         }
@@ -471,11 +473,11 @@ impl Shared {
     /// `false` if it has ended otherwise.
     pub fn abort(&self) -> Result<bool> {
         let mut state = lock_or_wait(&self.state);
-        // The call that was interrupted has rolled it back.
-        if matches!(*state, State::Failed(Error::Aborted { .. })) {
-            Ok(true)
-        } else {
-            self.abort_in(&mut state)
+        match &*state {
+            // The call that was interrupted has rolled it back, or could not.
+            State::Failed(Error::Aborted { .. }) => Ok(true),
+            State::Failed(undone) if !undone.is_retryable() => Err(undone.clone()),
+            _ => self.abort_in(&mut state),
         }
     }
 
@@ -490,7 +492,10 @@ impl Shared {
     fn abort_in(&self, state: &mut State) -> Result<bool> {
         let failed = State::Failed(Error::Aborted { txn: self.number });
         match std::mem::replace(state, failed) {
-            State::Running(txn) => txn.roll_back().map(|()| true),
+            State::Running(txn) => {
+                let undone = txn.roll_back();
+                undone.map(|()| true).inspect_err(|error| *state = State::Failed(error.clone()))
+            }
             ended => {
                 *state = ended;
                 Ok(false)

@@ -488,15 +488,15 @@ impl TransactionBytes<'_> {
         bounds: RawBounds,
         read: impl FnOnce((Vec<u8>, Vec<u8>)) -> Result<R>,
     ) -> Result<Option<R>> {
-        let (before, row) = self.work(|txn| {
+        // All within one call: what another thread does in the transaction meanwhile would be undone, too.
+        self.work(|txn| {
             let before = txn.savepoint();
-            Ok((before, self.table.tree.pop(txn, self.locks_gaps(), direction, bounds)?))
-        })?;
-        let read = row.map(read).transpose();
-        if read.is_err() {
-            self.work(|txn| txn.roll_back_to(before))?;
-        }
-        read
+            let read = self.table.tree.pop(txn, self.locks_gaps(), direction, bounds)?.map(read).transpose();
+            if read.is_err() {
+                txn.roll_back_to(before)?;
+            }
+            read
+        })
     }
 
     /// Are others kept from inserting where it has looked?

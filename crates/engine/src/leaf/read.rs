@@ -220,9 +220,12 @@ fn key_at(page: Page<'_>, layout: &Layout, index: usize) -> Result<Option<Vec<u8
     Ok(Some(key))
 }
 
-/// Is less than a third of the page in use, so that it should be absorbed, or absorb?
+/// Is less than a third of the page in use, so that it should be absorbed, or absorb? Fences do not count: in the smallest leaves two
+/// long ones take more than that, and a leaf without rows would stay.
 pub(crate) fn is_underfull(page: Page<'_>) -> Result<bool, Restart> {
-    Ok(Layout::read(page)?.used_bytes() < page.0.len() / 3)
+    let layout = Layout::read(page)?;
+    let fences = layout.page_bytes() - layout.fences_start();
+    Ok(layout.used_bytes() < page.0.len() / 3 + fences)
 }
 
 /// Where `key` is among the cells (R2).

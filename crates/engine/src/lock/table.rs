@@ -306,6 +306,11 @@ impl KeyTable {
         self.seat(owner).interrupt(number);
     }
 
+    /// Was the transaction that it is now interrupted?
+    pub fn is_interrupted(&self, owner: Owner) -> bool {
+        self.seat(owner).is_interrupted()
+    }
+
     /// The owner will not give its locks back as long as the database is open: nobody waits for them from now on, and who does
     /// already finds out when it looks for deadlocks.
     pub fn strand(&self, owner: Owner) {

@@ -10,7 +10,7 @@
 //! the key table within an optimistic read (`txn/view.rs`). So is a large value that is wanted, whose chunks may have gone with the row
 //! since the copy was taken.
 
-use crate::bounds::{RawBounds, beginning, is_beyond};
+use crate::bounds::{RawBounds, beginning, is_before, is_beyond, key_of};
 use crate::error::Result;
 use crate::leaf::{FEW_ROWS, LeafCopy};
 use crate::tree::{Ahead, Tree};
@@ -165,6 +165,9 @@ impl Forward {
         } else {
             // The neighbour may have been absorbed into a leaf that begins further left.
             let Some(high) = self.leaf.high_fence().map(<[u8]>::to_vec) else { return Ok(false) };
+            if is_beyond(&high, &self.to) {
+                return Ok(false); // and so is all that follows
+            }
             let right = self.leaf.right();
             let cold = self.tree.is_on_disk(right);
             self.copy(Some(right), &high, true)?;
@@ -218,18 +221,21 @@ pub(crate) struct Backward {
     older: (Vec<u8>, Vec<u8>),
     /// Rows of `leaf` that are still to be returned: those below this position.
     position: usize,
+    /// Where the rows of `leaf` begin that the walk may return: behind its first one copied only if that is before `to`.
+    begin: usize,
+    /// Where the walk begins, until it has begun.
     start: Option<Bound<Vec<u8>>>,
-    /// Where the walk will end. It returns rows below all the same: its caller looks at each.
     to: Bound<Vec<u8>>,
     ahead: Ahead,
 }
 
 impl Backward {
-    /// A walk from `from` down to the beginning of the table; nobody will ask for rows below `to`.
+    /// A walk from `from` down to `to`.
     pub fn new(tree: Arc<Tree>, view: View, from: Bound<Vec<u8>>, to: Bound<Vec<u8>>) -> Self {
         let leaf = LeafCopy::new(tree.leaf_bytes());
         let ahead = Ahead::new(Direction::Descending);
-        Self { tree, view, leaf, older: Default::default(), position: 0, start: Some(from), to, ahead }
+        let (older, start) = (Default::default(), Some(from));
+        Self { tree, view, leaf, older, position: 0, begin: 0, start, to, ahead }
     }
 
     /// The next row, valid until the next call.
@@ -241,9 +247,10 @@ impl Backward {
             };
             self.tree.copy_below(&behind, &mut self.leaf)?;
             self.position = self.leaf.rows().end;
+            self.find_begin()?;
         }
         loop {
-            while self.position == self.leaf.rows().start {
+            while self.position <= self.begin {
                 if !self.go_on()? {
                     return Ok(None);
                 }
@@ -262,9 +269,31 @@ impl Backward {
 
     /// Copies what comes below the rows copied; `false` if nothing does.
     fn go_on(&mut self) -> Result<bool> {
+        let first = self.leaf.rows().start;
+        let reaches_to = key_of(&self.to).is_some_and(|to| self.leaf.low_fence() <= to);
+        if self.begin > first || first == 0 && reaches_to {
+            return Ok(false);
+        }
         let further = self.tree.copy_further_down(&mut self.leaf, &mut self.ahead, &self.to)?;
         self.position = further.map_or(0, |(_, position)| position);
+        self.find_begin()?;
         Ok(further.is_some())
+    }
+
+    /// As [`Forward::find_end`].
+    fn find_begin(&mut self) -> Result<()> {
+        self.begin = self.leaf.rows().start;
+        let mut within = self.position;
+        let mut probe = self.begin;
+        while self.begin < within {
+            if is_before(self.leaf.row(probe)?.key, &self.to) {
+                self.begin = probe + 1;
+            } else {
+                within = probe;
+            }
+            probe = self.begin.midpoint(within);
+        }
+        Ok(())
     }
 }
 
@@ -319,7 +348,8 @@ impl Tree {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Database, Error, Isolation, TransactionOptions};
+    use crate::tree::testing::with_leaves;
+    use crate::{ByteTable, Database, Error, Isolation, TransactionOptions};
 
     type Rows = Box<dyn DoubleEndedIterator<Item = Result<(Vec<u8>, Vec<u8>)>>>;
 
@@ -333,14 +363,7 @@ mod tests {
         KEYS.iter().for_each(|key| table.put(key, &[7; 20_000]).unwrap());
         let snapshot = db.snapshot().unwrap();
         table.put(b"b", &[8; 20_000]).unwrap();
-        let chunks = table.tree.chunks.get().unwrap();
-        let mut pieces = Vec::new();
-        let piece = &mut |key: &[u8], _: &[u8]| {
-            pieces.push(key.to_vec());
-            ControlFlow::Continue(())
-        };
-        chunks.scan(View::NEWEST, Values::Skip, (Bound::Unbounded, Bound::Unbounded), piece).unwrap();
-        pieces.iter().for_each(|key| chunks.remove_unversioned(key).unwrap());
+        lose_pieces(&table);
 
         let old = snapshot.bytes(&table);
         ensure_keys(&|| Box::new(table.range(..)), &|| Box::new(table.range(..).keys_only()));
@@ -349,6 +372,64 @@ mod tests {
             let tx = db.begin_with(TransactionOptions::new().isolation(isolation)).unwrap();
             let rows = || tx.bytes(&table).range(..);
             ensure_keys(&|| Box::new(rows()), &|| Box::new(rows().keys_only()));
+        }
+    }
+
+    /// Takes all pieces of a table's large values away.
+    fn lose_pieces(table: &ByteTable) {
+        let (chunks, mut pieces) = (table.tree.chunks.get().unwrap(), Vec::new());
+        let piece = &mut |key: &[u8], _: &[u8]| {
+            pieces.push(key.to_vec());
+            ControlFlow::Continue(())
+        };
+        chunks.scan(View::NEWEST, Values::Skip, (Bound::Unbounded, Bound::Unbounded), piece).unwrap();
+        pieces.iter().for_each(|key| chunks.remove_unversioned(key).unwrap());
+    }
+
+    /// A value below the range may be long, or damaged.
+    #[test]
+    fn a_walk_down_reads_no_value_below_its_range() {
+        let db = Database::in_memory().unwrap();
+        let table = db.byte_table("t").unwrap();
+        table.put(b"a", &[7; 20_000]).unwrap();
+        table.put(b"b", b"1").unwrap();
+        lose_pieces(&table);
+        assert!(table.get(b"a").is_err());
+        let rows = table.range(b"b"..).rev().collect::<Result<Vec<_>>>();
+        assert_eq!(rows.unwrap(), [(b"b".to_vec(), b"1".to_vec())]);
+    }
+
+    /// Where a leaf's fence says that nothing of the range follows, the next leaf is not read.
+    #[test]
+    fn a_walk_reads_no_leaf_beyond_its_range() {
+        let db = Database::in_memory().unwrap();
+        let table = with_leaves(&db, [b"a", b"b"]);
+        let tree = &table.tree;
+        let [left, right] = [b"a", b"b"].map(|key| tree.seek(key).unwrap());
+        tree.pool.flush_all().unwrap();
+        tree.pool.evict_now(right);
+        assert_eq!(table.range(..b"b").count(), 1);
+        assert!(tree.pool.is_on_disk(right), "upwards");
+        table.get(b"b").unwrap();
+        tree.pool.evict_now(left);
+        assert_eq!(table.range(b"b"..).rev().count(), 1);
+        assert!(tree.pool.is_on_disk(left), "downwards");
+    }
+
+    /// Walks down end where they should, wherever that is in a leaf, and whatever was copied of that.
+    #[test]
+    fn walks_down_end_where_they_should() {
+        let db = Database::in_memory().unwrap();
+        let table = db.byte_table("t").unwrap();
+        (0..2000_u16).step_by(2).for_each(|n| table.put(&n.to_be_bytes(), &[0; 50]).unwrap());
+        for (from, to) in
+            (0..2000_u16).step_by(61).flat_map(|from| (from..2000).step_by(97).map(move |to| (from, to)))
+        {
+            let bounds = (Bound::Excluded(from.to_be_bytes()), Bound::Included(to.to_be_bytes()));
+            let expected = (from + 1..=to).filter(|n| n % 2 == 0).rev();
+            let found =
+                table.range(bounds).rev().map(|row| u16::from_be_bytes(row.unwrap().0.try_into().unwrap()));
+            assert!(found.eq(expected), "from {from} to {to}");
         }
     }
 

@@ -28,6 +28,7 @@ impl Tree {
             while removed < rows_max
                 && let Some(run) = scan.next_run(txn, rows_max - removed)?
             {
+                txn.ensure_wanted()?;
                 for index in run {
                     if !Version(scan.leaf().version(index)?).is_ghost() {
                         let key = scan.leaf().row(index)?.key;

@@ -45,6 +45,7 @@ impl Tree {
     ) -> Result<usize> {
         let (mut named, mut changed, mut loaded) = (Vec::with_capacity(GROUP.min(rows.len())), 0, 0);
         for (n, group) in rows.chunks(GROUP).enumerate() {
+            txn.ensure_wanted()?;
             self.lock_each(txn, group, &mut named, &make_room)?;
             if rows.len() > GROUP && n * GROUP >= loaded && self.is_on_disk_next(txn, named[0].key)? {
                 loaded =

@@ -234,6 +234,20 @@ mod tests {
         db.check().unwrap();
     }
 
+    /// Also between fences so long that two of them take a third of a leaf.
+    #[test]
+    fn emptied_leaves_between_long_fences_are_absorbed() {
+        let db = Database::builder().leaf_bytes(4096).open_on(Arc::new(MemVfs::new())).unwrap();
+        let table = db.byte_table("t").unwrap();
+        let key = |n: u32| [&[b'k'; 800][..], &n.to_be_bytes()].concat();
+        (0..600).for_each(|n| table.put(&key(n), b"").unwrap());
+        assert!(db.check().unwrap().tables[1].leaves > 100);
+        // Not at the ends, where one fence is short, or none.
+        (30..570).for_each(|n| assert!(table.remove(&key(n)).unwrap()));
+        let leaves = db.check().unwrap().tables[1].leaves;
+        assert!(leaves < 40, "{leaves} leaves for 60 rows");
+    }
+
     /// Lookups go on while an index is checked, though what would change it waits.
     #[test]
     fn rows_of_an_absorbed_leaf_are_found_while_the_index_stands_still() {

@@ -449,6 +449,16 @@ impl Txn {
         done
     }
 
+    /// To be asked now and then by what takes long, and need not wait for locks: these look for themselves.
+    ///
+    /// Errors: [`Error::Aborted`] if another thread wants it rolled back.
+    pub fn ensure_wanted(&self) -> Result<()> {
+        match self.core.txns.keys.is_interrupted(self.owner) {
+            false => Ok(()),
+            true => Err(Error::Aborted { txn: self.core.txns.slots.number(self.owner) }),
+        }
+    }
+
     /// Did it fail half-way to undo what it did since a savepoint?
     pub fn is_half_undone(&self) -> bool {
         self.half_undone
