@@ -51,13 +51,13 @@ pub enum Error {
         /// Which rule was broken, and where.
         detail: String,
     },
-    /// The disk is full. Nothing was changed; free space, then go on.
+    /// The disk is full. Nothing was changed, but for rows before that one in a call for many; free space, then go on.
     #[error("no space left for {what}; nothing was changed: free some, then try again")]
     Full {
         /// What needed the space.
         what: String,
     },
-    /// The process, or the system, has too many files open. Nothing was changed; close some or raise the limit, then go on.
+    /// The process, or the system, has too many files open. Nothing was changed, as with [`Error::Full`]; close some or raise the limit, then go on.
     #[error(
         "{what}: {detail}; nothing was changed: close files, or raise the limit ({limit}), then try again"
     )]
@@ -147,7 +147,8 @@ pub enum Error {
         /// The encoded key of that lock; `None`: a gap between keys, or the whole table, which somebody is about to drop.
         key: Option<Vec<u8>>,
     },
-    /// A lock was not granted in time. Nothing was changed by this call; the transaction may try again or roll back.
+    /// A lock was not granted in time. Nothing was changed by this call, but for rows before that one if it is for many (`put_many`,
+    /// `insert_many`, `multi_modify`); the transaction may try again or roll back.
     #[error(
         "transaction {txn} waited {waited:?} for a lock{}, {}; try again, or roll it back",
         held_by(.holder),

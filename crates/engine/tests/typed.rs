@@ -2,9 +2,13 @@
 //! wherever the table is seen from.
 
 use foreshore::{Database, Error, Key, Prefix, Result};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::ops::{Bound, ControlFlow};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::Duration;
 
 /// Rows come in the order of their keys, and each key is found.
 fn in_order<K: Key + Ord + Clone + Debug>(keys: &[K]) {
@@ -240,4 +244,78 @@ fn what_cannot_be_a_key_is_told() {
 fn take<T>(seen: &mut Vec<T>, value: T) -> ControlFlow<()> {
     seen.push(value);
     ControlFlow::Continue(())
+}
+
+/// … and so are keys that could not be told from others, or could not be listed. (Where debug assertions are on.)
+#[test]
+fn keys_that_would_share_a_row_are_refused() {
+    #[derive(serde::Serialize, serde::Deserialize)]
+    struct Place {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        city: Option<u8>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        street: Option<u8>,
+    }
+    let db = Database::in_memory().unwrap();
+    let table = db.table::<Place, u8>("t").unwrap();
+    let is_refused =
+        |done: foreshore::Result<()>| assert!(matches!(done, Err(Error::Encoding { .. })), "{done:?}");
+    for (city, street) in [(Some(1), None), (None, Some(1))] {
+        let place = || Place { city, street };
+        is_refused(table.put(&place(), &1));
+        is_refused(table.put_many(&[(place(), 1)]));
+        is_refused(table.insert(&place(), &1).map(drop));
+        is_refused(table.modify(&place(), |minutes| *minutes = Some(1)));
+        is_refused(db.transact(|tx| tx.table(&table).put(&place(), &1)));
+        is_refused(db.transact(|tx| tx.table(&table).insert_many(&[(place(), 1)]).map(drop)));
+        is_refused(
+            db.transact(|tx| tx.table(&table).multi_modify(&[place()], |_| ControlFlow::Continue(()))),
+        );
+    }
+    is_refused(db.table::<std::net::Ipv4Addr, u8>("hosts").unwrap().put(&[127, 0, 0, 1].into(), &1));
+    assert!(table.is_empty().unwrap());
+}
+
+/// A row that cannot be decoded is put back alone: what another thread wrote in the same transaction meanwhile stays.
+#[test]
+fn a_row_that_cannot_be_decoded_takes_nobody_elses_row_along() {
+    thread_local! {
+        /// Tells that the row is being decoded, and waits until another one is written, or cannot be.
+        static ENDS: RefCell<Option<(Sender<()>, Receiver<()>)>> = const { RefCell::new(None) };
+    }
+    struct Unreadable;
+    impl serde::Serialize for Unreadable {
+        fn serialize<S: serde::Serializer>(&self, to: S) -> std::result::Result<S::Ok, S::Error> {
+            to.serialize_u8(0)
+        }
+    }
+    impl<'de> serde::Deserialize<'de> for Unreadable {
+        fn deserialize<D: serde::Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {
+            ENDS.with_borrow(|ends| match ends {
+                Some((begun, written)) => {
+                    begun.send(()).unwrap();
+                    let _ = written.recv_timeout(Duration::from_millis(300));
+                    Err(serde::de::Error::custom("a test"))
+                }
+                None => <u8 as serde::Deserialize>::deserialize(from).map(|_| Self),
+            })
+        }
+    }
+    let db = Database::in_memory().unwrap();
+    let (table, other) = (db.table::<u32, Unreadable>("t").unwrap(), db.byte_table("other").unwrap());
+    table.put(&1, &Unreadable).unwrap();
+    let tx = db.begin().unwrap();
+    let ((begun, has_begun), (written, is_written)) = (channel(), channel());
+    thread::scope(|scope| {
+        let (tx, other) = (&tx, &other);
+        scope.spawn(move || {
+            has_begun.recv().unwrap();
+            tx.bytes(other).put(b"k", b"v").unwrap();
+            let _ = written.send(());
+        });
+        ENDS.set(Some((begun, is_written)));
+        assert!(matches!(tx.table(&table).pop_first(), Err(Error::Encoding { .. })));
+    });
+    tx.commit().unwrap();
+    assert!(table.contains(&1).unwrap() && other.contains(b"k").unwrap());
 }

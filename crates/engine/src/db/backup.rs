@@ -125,7 +125,7 @@ impl Database {
     /// ```
     /// # fn main() -> foreshore::Result<()> {
     /// use foreshore::Database;
-    /// use foreshore_io::MemVfs;
+    /// use foreshore::vfs::MemVfs;
     /// use std::sync::Arc;
     /// # let db = Database::in_memory()?;
     /// db.byte_table("t")?.put(b"k", b"v")?;

@@ -36,8 +36,10 @@ use serde::{Serialize, de::DeserializeOwned};
 /// # Ok(()) }
 /// ```
 ///
-/// Not a key: a type that serde writes as text in formats that people read, such as `Ipv4Addr` or `uuid::Uuid`. It can be put, and
-/// `get` finds it, but ranges give [`Error::Encoding`]. Use its bytes or its integer: `uuid.into_bytes()`, `u32::from(address)`.
+/// Not a key: a type that serde writes as text in formats that people read, such as `Ipv4Addr` or `uuid::Uuid`: `get` would find it, but
+/// ranges give [`Error::Encoding`]. Use its bytes or its integer: `uuid.into_bytes()`, `u32::from(address)`. Nor what is written without
+/// some of its fields, or without the name of its variant (`skip_serializing_if`, `flatten`, `untagged`, `tag`, `skip` of a variant that
+/// others follow): several such keys would be one row. Where debug assertions are on, putting any of these is an [`Error::Encoding`].
 /// Nor is a map, or an enum of more than 256 variants: putting one of the others panics. Keys own what they hold, and so do values:
 /// `String`, not `&str`, though that will do to look one up.
 pub trait Key: Serialize + DeserializeOwned {}
@@ -79,6 +81,20 @@ impl<T: Serialize + DeserializeOwned> Value for T {}
 pub(crate) fn encode_key<K: Serialize + ?Sized>(key: &K) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     key.serialize(&mut memcomparable::Serializer::new(&mut bytes)).map_err(|e| failed::<K>("encode", &e))?;
+    Ok(bytes)
+}
+
+/// The same for a row that is put. Where debug assertions are on it is read back, too: other keys might be written like it.
+pub(crate) fn encode_new_key<K: Key>(key: &(impl Serialize + ?Sized)) -> Result<Vec<u8>> {
+    let bytes = encode_key(key)?;
+    if cfg!(debug_assertions) {
+        let again = decode_key::<K>(&bytes)
+            .and_then(|key| encode_key(&key))
+            .map_err(|e| failed::<K>("encode", &format!("it cannot be read back ({e})")))?;
+        if again != bytes {
+            return Err(failed::<K>("encode", &"what is read back is another key"));
+        }
+    }
     Ok(bytes)
 }
 
@@ -174,7 +190,7 @@ pub(crate) fn change_value<V: Value, R>(
 
 /// A row as byte tables hold it.
 pub(crate) fn encode_row<K: Key, V: Value>((key, value): &(K, V)) -> Result<(Vec<u8>, Vec<u8>)> {
-    Ok((encode_key(key)?, encode_value(value)?))
+    Ok((encode_new_key::<K>(key)?, encode_value(value)?))
 }
 
 /// The inverse of [`encode_row`].
@@ -215,7 +231,7 @@ mod tests {
         assert!(decode_key::<String>(&[7]).is_err());
     }
 
-    /// Whatever bytes are decoded as whatever key: an error or a key, and only these bytes give that.
+    /// Whatever bytes are decoded as whatever key: an error or a key, which is written so. (Of strings only if their padding is zeros.)
     #[test]
     fn keys_of_other_types_are_errors() {
         fn decodes<K: Serialize + DeserializeOwned>(bytes: &[u8]) {

@@ -17,7 +17,8 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// A read-only transaction: everything that was committed when it was taken, and nothing else, for as long as it is
-/// held. It takes no locks, waits for nobody, and nobody waits for it. Cheap to clone.
+/// held. It takes no locks, waits for nobody, and nobody waits for it. So who [drops](crate::Database::drop_table) a table does not,
+/// either: of that it sees nothing more ([`Error::TableDropped`]). Cheap to clone.
 ///
 /// What it saw may not be durable yet, if commits do not wait for that; [`Snapshot::wait_durable`] does.
 ///

@@ -2,8 +2,8 @@
 
 use crate::db::byte_table::ByteTable;
 use crate::db::codec::{
-    Key, Value, change_value, decode_found, decode_key, decode_row, decode_value, encode_key, encode_row,
-    encode_value,
+    Key, Value, change_value, decode_found, decode_key, decode_row, decode_value, encode_key, encode_new_key,
+    encode_row, encode_value,
 };
 use crate::db::prefix::{KeyComponent, KeyPrefix};
 use crate::db::range::{ByteRange, KeyBounds, Range};
@@ -178,7 +178,7 @@ impl<K: Key, V: Value> Table<K, V> {
     where
         &'k Q: KeyComponent<K>,
     {
-        self.bytes.put(&encode_key(&key)?, &encode_value(value)?)
+        self.bytes.put(&encode_new_key::<K>(&key)?, &encode_value(value)?)
     }
 
     /// Sets the values of many keys, each as a commit of its own; see [`ByteTable::put_many`]. If a key or value cannot be
@@ -211,7 +211,7 @@ impl<K: Key, V: Value> Table<K, V> {
     where
         &'k Q: KeyComponent<K>,
     {
-        self.bytes.insert(&encode_key(&key)?, &encode_value(value)?)
+        self.bytes.insert(&encode_new_key::<K>(&key)?, &encode_value(value)?)
     }
 
     /// Removes `key`; says whether it was there.
@@ -260,7 +260,7 @@ impl<K: Key, V: Value> Table<K, V> {
     where
         &'k Q: KeyComponent<K>,
     {
-        self.bytes.modify_or_fail(&encode_key(&key)?, |value| change_value(value, &mut change))
+        self.bytes.modify_or_fail(&encode_new_key::<K>(&key)?, |value| change_value(value, &mut change))
     }
 
     /// Removes the rows whose keys lie in `bounds`, all at one point in time or none; says how many. See

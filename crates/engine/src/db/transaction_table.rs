@@ -1,7 +1,7 @@
 //! Typed tables, as transactions see and change them.
 
 use crate::db::codec::{
-    Key, Value, change_value, decode_found, decode_row, encode_key, encode_row, encode_value,
+    Key, Value, change_value, decode_found, decode_row, encode_key, encode_new_key, encode_row, encode_value,
 };
 use crate::db::prefix::{KeyComponent, KeyPrefix};
 use crate::db::range::{KeyBounds, Range};
@@ -158,7 +158,7 @@ impl<K: Key, V: Value> TransactionTable<'_, K, V> {
     where
         &'k Q: KeyComponent<K>,
     {
-        self.bytes.modify_or_fail(&encode_key(&key)?, |value| change_value(value, change))
+        self.bytes.modify_or_fail(&encode_new_key::<K>(&key)?, |value| change_value(value, change))
     }
 
     /// Changes the rows of many keys, in their order, until `change` breaks; see [`TransactionBytes::multi_modify`]. After an encoding
@@ -183,7 +183,7 @@ impl<K: Key, V: Value> TransactionTable<'_, K, V> {
         keys: &[K],
         mut change: impl FnMut(&mut Option<V>) -> ControlFlow<()>,
     ) -> Result<()> {
-        let keys = keys.iter().map(encode_key).collect::<Result<Vec<_>>>()?;
+        let keys = keys.iter().map(|key| encode_new_key::<K>(key)).collect::<Result<Vec<_>>>()?;
         let mut failed = Ok(());
         self.bytes.multi_modify(&keys, |value| {
             change_value(value, &mut change).unwrap_or_else(|error| {
@@ -214,7 +214,7 @@ impl<K: Key, V: Value> TransactionTable<'_, K, V> {
     where
         &'k Q: KeyComponent<K>,
     {
-        self.bytes.put(&encode_key(&key)?, &encode_value(value)?)
+        self.bytes.put(&encode_new_key::<K>(&key)?, &encode_value(value)?)
     }
 
     /// Sets the value of `key`, which may be given in a borrowed form, unless it has one; says whether it did.
@@ -235,7 +235,7 @@ impl<K: Key, V: Value> TransactionTable<'_, K, V> {
     where
         &'k Q: KeyComponent<K>,
     {
-        self.bytes.insert(&encode_key(&key)?, &encode_value(value)?)
+        self.bytes.insert(&encode_new_key::<K>(&key)?, &encode_value(value)?)
     }
 
     /// Sets the values of many keys unless they have one; says how many did. See [`TransactionBytes::insert_many`].
