@@ -493,18 +493,23 @@ fn run(db: &Database, disk: &SimDisk, ops: &[Vec<Op>], durability: Durability, p
 }
 
 /// What one thread's operations make of its rows, one state after another. Bulk loads and `put_many` are atomic only by
-/// row: their states are many.
-fn states(thread: usize, ops: &[Op]) -> Vec<(usize, Rows, bool)> {
-    let mut states = vec![(0, Rows::new(), false)];
-    let (mut rows, mut second) = (Rows::new(), false);
+/// row: their states are many. The last part is the thread's second table: is it there, and has it its row?
+fn states(thread: usize, ops: &[Op]) -> Vec<(usize, Rows, Option<bool>)> {
+    let mut states = vec![(0, Rows::new(), None)];
+    let (mut rows, mut second) = (Rows::new(), None);
     for (i, op) in ops.iter().enumerate() {
         match op {
             Op::Put(key, value) => drop(rows.insert(prefixed(thread, key), value.clone())),
             Op::Insert(key, value) => drop(rows.entry(prefixed(thread, key)).or_insert(value.clone())),
             Op::Remove(key) => drop(rows.remove(&prefixed(thread, key))),
             Op::RemoveRange(from, to) => remove_range(&mut rows, thread, from, to),
-            Op::CreateTable => second = true,
-            Op::DropTable => second = false,
+            Op::CreateTable => {
+                if second.is_none() {
+                    states.push((i, rows.clone(), Some(false))); // the table comes first
+                }
+                second = Some(true);
+            }
+            Op::DropTable => second = None,
             Op::Checkpoint | Op::Sync => {}
             Op::Transact(steps, End::Commit | End::PreparedCommit) => apply(&mut rows, thread, steps),
             Op::Transact(..) => {}
@@ -520,15 +525,20 @@ fn states(thread: usize, ops: &[Op]) -> Vec<(usize, Rows, bool)> {
     states
 }
 
-/// The rows of one thread, as found.
-fn found(db: &Database, thread: usize) -> (Rows, bool) {
+/// The rows of one thread, and its second table, as found.
+fn found(db: &Database, thread: usize) -> (Rows, Option<bool>) {
     let names = db.tables().unwrap();
     let rows = if names.iter().any(|name| name == "rows") {
         db.byte_table("rows").unwrap().prefix(&prefixed(thread, &[])).collect::<Result<Rows, _>>().unwrap()
     } else {
         Rows::new()
     };
-    (rows, names.contains(&second_table(thread)))
+    let second = names.contains(&second_table(thread)).then(|| {
+        let row = db.byte_table(&second_table(thread)).unwrap().get(b"row").unwrap();
+        assert!(row.as_ref().is_none_or(|row| *row == [7; 5000]), "a torn row");
+        row.is_some()
+    });
+    (rows, second)
 }
 
 /// Is what was found one of the states allowed?
@@ -555,7 +565,7 @@ fn verify(db: &Database, ops: &[Vec<Op>], progress: &[Progress], kind: Crash, wh
         });
         assert!(
             fits,
-            "{what}: thread {thread} found {} rows (second table: {second}), which is no state between operation {least} \
+            "{what}: thread {thread} found {} rows (second table: {second:?}), which is no state between operation {least} \
              and {most}",
             rows.len()
         );

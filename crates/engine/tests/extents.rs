@@ -283,9 +283,9 @@ fn every_crash_keeps_what_was_acknowledged() {
             let disk = SimDisk::new(seed);
             disk.crash_at(event);
             let mut possible = Possible(vec![Rows::new()]);
-            if let Ok(db) = open_as(&disk, Durability::Sync) {
-                let _ = live(&db, seed, |rows, done| possible.note(rows, done && !disk.is_crashed()));
-            }
+            let lived = open_as(&disk, Durability::Sync)
+                .and_then(|db| live(&db, seed, |rows, done| possible.note(rows, done && !disk.is_crashed())));
+            assert!(lived.is_ok() || disk.is_crashed(), "seed {seed}, event {event}: {lived:?}");
             possible.ensure(
                 &disk.after_crash(kind, seed ^ event),
                 &format!("seed {seed}, event {event}, {kind:?}"),

@@ -386,10 +386,9 @@ fn crash(seed: u64, at: u64, kind: Crash, again: Option<u64>) {
     let disk = SimDisk::new(seed);
     disk.crash_at(at);
     let mut progress = Progress::default();
-    if let Ok(db) = durable().open_on(Arc::new(disk.clone())) {
-        // An error is the crash.
-        let _ = work(&db, &disk, seed, &mut progress);
-    }
+    let worked =
+        durable().open_on(Arc::new(disk.clone())).and_then(|db| work(&db, &disk, seed, &mut progress));
+    assert!(worked.is_ok() || disk.is_crashed(), "{what}: {worked:?}");
     let mut disk = disk.after_crash(kind, seed ^ at);
     if let Some(again) = again {
         disk.crash_at(disk.events() + again);

@@ -36,14 +36,20 @@ fn open(disk: &SimDisk) -> Result<Database> {
 /// Runs all threads until the crash, or until they have done enough; what they did.
 fn live(db: &Database, disk: &SimDisk, mix: Mix, life: u64, seed: u64) -> Vec<Entry> {
     // The crash may come before the table is there.
-    let Ok(table) = db.byte_table("rows") else { return Vec::new() };
+    let Ok(table) = db.byte_table("rows") else {
+        assert!(disk.is_crashed());
+        return Vec::new();
+    };
     thread::scope(|scope| {
         let threads: Vec<_> = (0..mix.threads)
             .map(|thread| {
                 let mut driver = Driver::new(db, &table, mix, thread, life, seed);
                 driver.disk = Some(disk.clone());
-                // An error is the crash; what it was is checked by the error tests.
-                scope.spawn(move || driver.run(PER_THREAD).0)
+                scope.spawn(move || {
+                    let (entries, error) = driver.run(PER_THREAD);
+                    assert!(error.is_none() || disk.is_crashed(), "{error:?}");
+                    entries
+                })
             })
             .collect();
         threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
@@ -140,7 +146,10 @@ fn lives(seed: u64) -> (Checked, u64) {
                 history.extend(live(&db, &disk, mix, life, rng.next()));
                 disk.after_crash(kind, rng.next())
             }
-            Err(_) => disk.after_crash(kind, rng.next()),
+            Err(error) => {
+                assert!(disk.is_crashed(), "{what}: {error}");
+                disk.after_crash(kind, rng.next())
+            }
         };
         crashes += 1;
         disk = after;
