@@ -57,7 +57,8 @@ pub enum Error {
         /// What needed the space.
         what: String,
     },
-    /// The process, or the system, has too many files open. Nothing was changed, as with [`Error::Full`]; close some or raise the limit, then go on.
+    /// The process, or the system, has too many files open. Nothing was changed, as with [`Error::Full`]; close some or raise the
+    /// limit, then go on.
     #[error(
         "{what}: {detail}; nothing was changed: close files, or raise the limit ({limit}), then try again"
     )]

@@ -1,8 +1,8 @@
 //! The names in a database's directory, which several threads make durable.
 //!
-//! Why: the system tells of a failed sync once per open directory, and all threads have the same. What the one loses that is told may be a name
-//! that another has just made, whose own sync succeeds then (I2 of `foreshore-io`). So after one that failed none succeeds, and who comes to
-//! sync meanwhile waits to be told.
+//! Why: the system tells of a failed sync once per open directory, and all threads have the same. What the one loses that is told may
+//! be a name that another has just made, whose own sync succeeds then (I2 of `foreshore-io`). So after one that failed none succeeds,
+//! and who comes to sync meanwhile waits to be told.
 
 use foreshore_io::{Access, File, LockError, SharedMemory, Vfs};
 use parking_lot::Mutex;

@@ -37,15 +37,20 @@ impl Tree {
     pub(crate) fn traces(&self) -> Result<Traces> {
         let (mut traces, mut copy) = (Traces::default(), LeafCopy::new(self.leaf_bytes()));
         for low in self.low_fences() {
-            match self.copy_leaf(None, &low, &mut copy) {
-                Err(Error::Corrupt { .. }) => continue, // costs its own rows
-                copied => copied?,
-            };
-            for at in copy.rows() {
-                let row = copy.row(at)?;
-                traces.note(self, row.key, row.value);
+            match self.trace_leaf(&low, &mut copy, &mut traces) {
+                Err(Error::Corrupt { .. }) => {} // costs its own rows
+                traced => traced?,
             }
         }
         Ok(traces)
+    }
+
+    fn trace_leaf(&self, low: &[u8], copy: &mut LeafCopy, traces: &mut Traces) -> Result<()> {
+        self.copy_leaf(None, low, copy)?;
+        for at in copy.rows() {
+            let row = copy.row(at)?;
+            traces.note(self, row.key, row.value);
+        }
+        Ok(())
     }
 }

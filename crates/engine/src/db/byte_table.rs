@@ -15,10 +15,10 @@ use std::time::Duration;
 
 /// A table of byte strings, in byte order. Cheap to clone, free of lifetimes, usable from any thread.
 ///
-/// Each call but `put_many`, `put_some` and `bulk_load` is a transaction of its own: atomic, and acknowledged as the handle's [`Durability`] says. Keys may have
-/// up to 1024 bytes (992 in leaves of 4096) and may be empty; values up to 256 MiB. Those above a quarter of a leaf (2048 bytes by default) lie in
-/// chunks outside of the row's leaf, and cost about twice their size in writes. Those that would fill 16 leaves (128 KiB) are
-/// written once, past the log; their commit waits for the device, whatever the durability.
+/// Each call but `put_many`, `put_some` and `bulk_load` is a transaction of its own: atomic, and acknowledged as the handle's
+/// [`Durability`] says. Keys may have up to 1024 bytes (992 in leaves of 4096) and may be empty; values up to 256 MiB. Those above a
+/// quarter of a leaf (2048 bytes by default) lie in chunks outside of the row's leaf, and cost about twice their size in writes. Those
+/// that would fill 16 leaves (128 KiB) are written once, past the log; their commit waits for the device, whatever the durability.
 ///
 /// ```
 /// # fn main() -> foreshore::Result<()> {
@@ -90,7 +90,8 @@ impl ByteTable {
 
     /// The same table through a handle whose writes wait for `durability`.
     ///
-    /// Within a transaction its own durability counts, or that of the database: [`TransactionOptions::durability`](crate::TransactionOptions::durability).
+    /// Within a transaction its own durability counts, or that of the database:
+    /// [`TransactionOptions::durability`](crate::TransactionOptions::durability).
     ///
     /// ```
     /// # fn main() -> foreshore::Result<()> {

@@ -295,9 +295,10 @@ impl Database {
     }
 
     /// Removes a table with all its rows; says whether it existed. Its handles give
-    /// [`Error::TableDropped`](crate::Error::TableDropped) from then on, in snapshots, too, which it does not wait for. It waits for the
-    /// transactions that use the table, those that have [prepared](crate::Transaction::prepare) too, and for backups; transactions that
-    /// come meanwhile wait for it, as for a lock, and one that closes a circle of waits gives way ([`Error::Deadlock`](crate::Error::Deadlock)).
+    /// [`Error::TableDropped`](crate::Error::TableDropped) from then on, in snapshots, too, which it does not wait for. It waits for
+    /// the transactions that use the table, those that have [prepared](crate::Transaction::prepare) too, and for backups; transactions
+    /// that come meanwhile wait for it, as for a lock, and one that closes a circle of waits gives way
+    /// ([`Error::Deadlock`](crate::Error::Deadlock)).
     ///
     /// Errors: [`Error::TableInUse`](crate::Error::TableInUse) if those that it waits for do not end within 10 seconds. The table
     /// stays then.
