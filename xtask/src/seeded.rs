@@ -55,6 +55,7 @@ const BUGS: &[Bug] = &[
     TREE.bug("index_root_order", "scenarios::new_root_and_descent", LONG),
     TREE.bug("index_reclaim_at_once", "scenarios::scan_and_updates", LONG),
     TREE.bug("index_child_not_tied", "insert_and_reused_leaf", LONG),
+    TREE.bug("index_scan_not_validated", "scan_of_known_length", LONG),
     TREE.bug("index_aim_of_another_version", "batch_of_lookups_and_updates", LONG),
     MAPS.bug("index_separator_rounded", "model::numbers_agree", LONG),
     INDEX.bug(

@@ -2,7 +2,8 @@
 //!
 //! - [`IntMap`]: fixed-width keys, which are integers up to 128 bits and byte arrays up to 32 bytes; [`ByteMap`]:
 //!   byte-string keys of any length. Values are 64-bit words; keys are unique. Both look up and insert many keys at a time
-//!   ([`IntMap::multi_get`], [`IntMap::insert_many`]).
+//!   ([`IntMap::multi_get`], [`IntMap::insert_many`]). An [`IntMap`] also scans a known number of entries ([`IntMap::scan`]), faster
+//!   than its iterators do.
 //! - [`TunedMap`]: an [`IntMap`] whose node size is chosen when it is made, by a [`Profile`] of the machine.
 //! - [`MultiMap`]: several values a key.
 //! - [`CsbMap`]: integer keys in a CSB+-tree, whose nodes need one pointer for all of their children.
@@ -43,7 +44,7 @@
 //! [`TrieMap`] they may so look at two or more layers. Scans hand out, in order and once, every key that is present throughout. A batch is
 //! no snapshot: each of its keys is looked up or inserted by itself. Most
 //! operations pin an epoch (about 6 ns, and a full fence), a [`Pinned`] handle once for many; an
-//! [`IntMap`]'s `get`, `insert`, `remove`, `floor` and `below` need none while nobody interferes.
+//! [`IntMap`]'s `get`, `insert`, `remove`, `floor`, `below` and `scan` need none while nobody interferes.
 //!
 //! Costs: of *n* entries in nodes of *F*, an operation on one key reads about log *n* / log *F* nodes (in an O2-Tree, whose inner nodes
 //! have one key, about log₂ (*n* / *F*)), a scan one node for up to *F* entries, `len` sixteen counters. `bytes`, `check` and `stats`
@@ -61,6 +62,7 @@
 //! which `check` tells.
 
 pub mod calibrate;
+mod copy;
 mod csb;
 mod fixed;
 mod leaf_index;

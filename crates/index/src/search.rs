@@ -15,9 +15,10 @@
 
 use crate::node::scale::Number;
 use crate::trie::slice::Slice;
-use crate::{shift, vector};
+use crate::{copy, shift, vector};
 use foreshore_base::sync::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::hint::select_unpredictable;
+use std::mem::MaybeUninit;
 use std::ops::Range;
 
 /// Who may be a [`Lane`]. Memory of nodes passes from one kind of key to another as it is, which is sound only because all cells are
@@ -88,6 +89,11 @@ pub trait Lane: Sealed + Copy + Ord + std::fmt::Debug + Send + Sync + 'static {
     #[inline(always)]
     fn shift_down(cells: &[Self::Cell], range: Range<usize>) {
         shift::down_one_by_one::<Self>(cells, range);
+    }
+    /// Copies the cells of a range, which others may be writing, to the same places of `out`; others of their lines may come too.
+    #[inline(always)]
+    fn copy_out(cells: &[Self::Cell], range: Range<usize>, out: &mut [MaybeUninit<Self>]) {
+        copy::out_one_by_one(cells, range, out);
     }
     /// A cell with this image.
     fn cell(self) -> Self::Cell;
@@ -163,6 +169,12 @@ macro_rules! lane {
                 if !$down(cells, range.clone()) {
                     shift::down_one_by_one::<Self>(cells, range);
                 }
+            }
+
+            #[inline(always)]
+            fn copy_out(cells: &[$cell], range: Range<usize>, out: &mut [MaybeUninit<Self>]) {
+                // SAFETY: an atomic integer has the bytes of that integer.
+                unsafe { copy::out_by_lines(cells, range, out) }
             }
 
             #[inline(always)]

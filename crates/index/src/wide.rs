@@ -7,10 +7,11 @@
 
 use crate::node::int::IntKey;
 use crate::search::{Lane, Sealed, count_one_by_one};
-use crate::{shift, vector};
+use crate::{copy, shift, vector};
 use foreshore_base::sync::{AtomicU64, Ordering::Relaxed};
 use std::array;
 use std::cmp::Ordering;
+use std::mem::MaybeUninit;
 use std::ops::Range;
 
 const WORD: usize = size_of::<u64>();
@@ -113,6 +114,12 @@ where
         if !done {
             shift::down_one_by_one::<Self>(cells, range);
         }
+    }
+
+    #[inline(always)]
+    fn copy_out(cells: &[Self::Cell], range: Range<usize>, out: &mut [MaybeUninit<Self>]) {
+        // SAFETY: a row of atomic words has the bytes of the row of words.
+        unsafe { copy::out_by_lines(cells, range, out) }
     }
 
     #[inline(always)]

@@ -150,6 +150,22 @@ fn wide_keys() {
     assert!(map.is_empty());
 }
 
+/// Without a pin, while another thread splits and empties leaves.
+#[test]
+fn scans_of_known_length() {
+    let map = IntMap::<u64, 16>::bulk_load((0..KEYS).map(|key| (key * 2, key)), 0.7);
+    thread::scope(|s| {
+        s.spawn(|| {
+            (0..KEYS).step_by(2).for_each(|key| _ = map.insert(key * 2 + 1, 0));
+            (KEYS / 4..KEYS / 2).for_each(|key| _ = map.remove(key * 2));
+        });
+        let mut keys = Vec::new();
+        map.scan(4, 30, |key, _| keys.push(key));
+        assert!(keys.is_sorted() && keys.starts_with(&[4]));
+    });
+    map.check().unwrap();
+}
+
 #[test]
 fn short_keys() {
     let map = IntMap::<u32, 32>::new();

@@ -184,6 +184,60 @@ fn batch_of_lookups_and_updates() {
     });
 }
 
+/// A scan of known length, which knows leaves only by their addresses, meets leaves that split, die, and are used again elsewhere. It
+/// visits, in order and once, what is there throughout.
+#[test]
+fn scan_of_known_length() {
+    explore(|| {
+        let map = ints((1..=12).map(|k| k * 10));
+        together(
+            &map,
+            vec![
+                Box::new(|m| {
+                    let mut keys = Vec::new();
+                    let count = m.scan(15, 100, |key, value| {
+                        assert_eq!(key, value);
+                        keys.push(key);
+                    });
+                    assert_eq!(count, keys.len());
+                    assert!(keys.is_sorted_by(|a, b| a < b), "{keys:?}");
+                    let staying = keys.iter().filter(|key| [20, 70, 80, 90, 110, 120].contains(*key));
+                    assert_eq!(staying.count(), 6, "{keys:?}");
+                }),
+                Box::new(|m| [71, 72, 73, 125, 126].into_iter().for_each(|k| _ = m.insert(k, k))),
+                Box::new(|m| {
+                    [30, 40, 50, 60, 100].into_iter().for_each(|k| _ = m.remove(k));
+                    [31, 101, 102].into_iter().for_each(|k| _ = m.insert(k, k));
+                }),
+            ],
+        );
+    });
+}
+
+/// The same where it ends in the middle, and the leaf that it begins in loses its lower keys.
+#[test]
+fn scan_of_known_length_in_the_middle() {
+    explore(|| {
+        let map = ints((1..=12).map(|k| k * 10));
+        together(
+            &map,
+            vec![
+                Box::new(|m| {
+                    let mut keys = Vec::new();
+                    assert_eq!(m.scan(65, 3, |key, _| keys.push(key)), 3);
+                    assert!(keys.is_sorted_by(|a, b| a < b), "{keys:?}");
+                    let expected = [70, 75, 80, 85, 90]
+                        .into_iter()
+                        .filter(|key| *key <= keys[2] && (key % 10 == 0 || keys.contains(key)));
+                    assert!(expected.eq(keys.iter().copied()), "{keys:?}");
+                }),
+                Box::new(|m| [50, 60, 30, 40].into_iter().for_each(|k| _ = m.remove(k))),
+                Box::new(|m| [75, 85].into_iter().for_each(|k| _ = m.insert(k, k))),
+            ],
+        );
+    });
+}
+
 /// Two batches of inserts, one sorted, with common keys: each key is new to exactly one of them.
 #[test]
 fn batches_of_inserts() {

@@ -152,6 +152,8 @@ impl<K: IntKey> TunedMap<K> {
         fn compare_exchange(key: K, expected: Option<u64>, new: Option<u64>) -> Result<(), Option<u64>>;
         fn floor(key: K) -> Option<u64>;
         fn below(key: K) -> Option<u64>;
+        #[inline]
+        fn scan(from: K, limit: usize, visit: impl FnMut(K, u64)) -> usize;
         fn len() -> u64;
         fn bytes() -> u64;
         fn check() -> Result<(), Broken>;

@@ -21,6 +21,7 @@ mod bulk;
 mod check;
 pub(crate) mod counters;
 mod range;
+mod scan;
 mod unlink;
 mod unpinned;
 mod update;

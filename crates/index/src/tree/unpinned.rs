@@ -27,21 +27,23 @@ use foreshore_base::{Optimistic, Restart, seeded_bug};
 
 /// What is to be asked for of a leaf.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Leaf {
+pub(super) enum Leaf {
     /// The lines where the key is to be expected: all that a lookup reads.
     Near,
     /// All lines: an update moves what is behind the key.
     Whole,
+    /// What a scan of so many entries from the key on reads, and the same of the next leaf.
+    Run(usize),
 }
 
 /// The place of a key in a leaf, if the leaf still has the version seen.
-struct Found<'t, L: Lane, const F: usize> {
-    leaf: &'t IntLeaf<L, F>,
-    seen: Optimistic<'t>,
+pub(super) struct Found<'t, L: Lane, const F: usize> {
+    pub leaf: &'t IntLeaf<L, F>,
+    pub seen: Optimistic<'t>,
     /// Entries not above (or below) the key.
-    rank: usize,
+    pub rank: usize,
     /// Is the last of them the key itself?
-    exact: bool,
+    pub exact: bool,
 }
 
 impl<L: Lane, const F: usize> Tree<IntNode<L, F>> {
@@ -147,7 +149,7 @@ impl<L: Lane, const F: usize> Tree<IntNode<L, F>> {
     /// The leaf that a key belongs to and its place there, in one attempt (F3). Few instructions, so that lookups that
     /// follow one another overlap: a processor looks ahead by some hundred of them.
     #[inline(always)]
-    fn find(&self, key: &L, bias: Bias, wanted: Leaf) -> Result<Found<'_, L, F>, Restart> {
+    pub(super) fn find(&self, key: &L, bias: Bias, wanted: Leaf) -> Result<Found<'_, L, F>, Restart> {
         let sought = match bias {
             Bias::AtMost => *key,
             Bias::Below => key.before().ok_or(Restart)?,
@@ -167,6 +169,7 @@ impl<L: Lane, const F: usize> Tree<IntNode<L, F>> {
                             IntLeaf::<L, F>::prefetch_near(at, inner.expected_entry(entry, head));
                         }
                         (0, Leaf::Whole) => IntNode::<L, F>::prefetch(at),
+                        (0, Leaf::Run(entries)) => inner.prefetch_run(entry, head, entries),
                         (1, _) => IntNode::<L, F>::prefetch_inner(at),
                         // So few nodes that the nearest cache holds them.
                         (2.., _) => {}
@@ -194,7 +197,7 @@ impl<L: Lane, const F: usize> Tree<IntNode<L, F>> {
 
     /// The node behind an address that was read from a node of this version, and its own version.
     #[inline(always)]
-    fn follow<'t>(
+    pub(super) fn follow<'t>(
         &'t self,
         address: u64,
         seen: Optimistic<'t>,

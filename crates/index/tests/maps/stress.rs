@@ -194,6 +194,55 @@ fn scans_of_layers() {
     scans_miss_nothing::<OptimisticO2ByteMap<4, 2>>();
 }
 
+/// Scans of known length visit, in order and once, each key that stays, and no key with another's value, while others come and go in
+/// crowds: leaves are split, emptied, and used again elsewhere.
+fn scans_of_known_length_miss_nothing<const F: usize>() {
+    const STAYING: u64 = 4000;
+    const WANTED: usize = 500;
+    let map = &IntMap::<u64, F>::bulk_load((0..STAYING).map(|k| (k * 64, !(k * 64))), 0.7);
+    let seed = seed();
+    let stop = &AtomicBool::new(false);
+    std::thread::scope(|s| {
+        for thread in 0..2 {
+            s.spawn(move || {
+                let mut random = Random(seed * 4000 + thread);
+                while !stop.load(Relaxed) {
+                    let crowd = random.below(STAYING) * 64;
+                    (crowd + 1..crowd + 64).for_each(|key| _ = map.insert(key, !key));
+                    (crowd + 1..crowd + 64).for_each(|key| _ = map.remove(key));
+                }
+            });
+        }
+        let scanner = s.spawn(move || {
+            let mut random = Random(seed * 4000 + 99);
+            for _ in 0..operations() / 6 {
+                let first = random.below(STAYING);
+                let mut keys = Vec::new();
+                let count = map.scan(first * 64 - first % 2, WANTED, |key, value| {
+                    assert_eq!(value, !key, "seed {seed}");
+                    keys.push(key);
+                });
+                assert_eq!(count, keys.len(), "seed {seed}");
+                assert!(keys.is_sorted_by(|a, b| a < b), "seed {seed}: rising");
+                // A scan that ended before its time has seen the last key.
+                let end = if count == WANTED { keys[count - 1] / 64 + 1 } else { STAYING };
+                let staying = keys.iter().filter(|key| **key % 64 == 0).map(|key| key / 64);
+                assert!(staying.eq(first..end), "seed {seed}: from {first} to {end}");
+            }
+        });
+        let outcome = scanner.join();
+        stop.store(true, Relaxed);
+        outcome.unwrap();
+    });
+    map.check().unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+}
+
+#[test]
+fn scans_of_known_length() {
+    scans_of_known_length_miss_nothing::<4>();
+    scans_of_known_length_miss_nothing::<64>();
+}
+
 /// An index over leaves, and what a test wants to know of it besides.
 trait Fences: LeafIndex {
     fn check(&self) -> Result<(), String>;

@@ -81,7 +81,10 @@ fn agree(map: &TunedMap<u64>, model: &BTreeMap<u64, u64>, queries: &[u64]) -> Re
         prop_assert_eq!(value, model.get(key).copied());
         prop_assert_eq!(map.get(*key), value);
         let upwards: Vec<_> = model.range(key..).map(|(k, v)| (*k, *v)).collect();
-        prop_assert_eq!(map.range(*key..).collect::<Vec<_>>(), upwards);
+        prop_assert_eq!(&map.range(*key..).collect::<Vec<_>>(), &upwards);
+        let mut visited = Vec::new();
+        map.scan(*key, 100, |key, value| visited.push((key, value)));
+        prop_assert_eq!(&visited[..], &upwards[..upwards.len().min(100)]);
         let downwards: Vec<_> = model.range(..key).rev().map(|(k, v)| (*k, *v)).collect();
         prop_assert_eq!(map.range_rev(..*key).collect::<Vec<_>>(), downwards);
         prop_assert_eq!(map.floor(*key), model.range(..=key).next_back().map(|(_, v)| *v));

@@ -5,6 +5,8 @@
 //! Expected shape (OLFIT, VLDB 2001, Figs. 7–8): lookups scale with the threads; so do updates, since they latch one
 //! node.
 //!
+//! Scans know their length, and a map that can make use of that is told it (`IntMap::scan`); others hand out an iterator.
+//!
 //! Every answer is checked: lookups against the value that belongs to the key, scans against order and values, and the
 //! structure by its own `check()` at the end. `BTreeMap` runs on one thread whatever is asked, being the yardstick of
 //! the ratios, not a concurrent map.

@@ -69,9 +69,9 @@ pub fn visit_rising<K: Ord + Copy>(
 }
 
 macro_rules! shared_int {
-    ($map:ident, $key:ty $(, { $($batched:tt)* })?) => {
+    ($map:ident, $key:ty, { $($more:tt)* }) => {
         impl Shared<$key> for $map<$key> {
-            $($($batched)*)?
+            $($more)*
 
             #[inline]
             fn get(&self, key: &$key) -> Option<u64> {
@@ -88,10 +88,6 @@ macro_rules! shared_int {
                 $map::remove(self, *key)
             }
 
-            fn scan(&self, key: &$key, visit: impl FnMut(u64)) -> bool {
-                visit_rising(self.range(*key..), visit)
-            }
-
             fn bytes(&self) -> Option<u64> {
                 Some($map::bytes(self))
             }
@@ -103,7 +99,18 @@ macro_rules! shared_int {
     };
 }
 
-/// A map with batches.
+/// A map that is scanned by its iterator.
+macro_rules! shared_iterated_int {
+    ($map:ident, $key:ty) => {
+        shared_int!($map, $key, {
+            fn scan(&self, key: &$key, visit: impl FnMut(u64)) -> bool {
+                visit_rising(self.range(*key..), visit)
+            }
+        });
+    };
+}
+
+/// A map with batches, and with scans of known length.
 macro_rules! shared_batched_int {
     ($map:ident, $key:ty) => {
         shared_int!($map, $key, {
@@ -116,6 +123,16 @@ macro_rules! shared_batched_int {
             fn insert_many(&self, entries: &[($key, u64)], sorted: bool) -> u64 {
                 if sorted { self.insert_sorted(entries) } else { $map::insert_many(self, entries) }
             }
+
+            #[inline]
+            fn scan(&self, key: &$key, mut visit: impl FnMut(u64)) -> bool {
+                let (mut last, mut rises) = (None, true);
+                $map::scan(self, *key, SCAN, |key, value| {
+                    visit(value);
+                    rises &= last.replace(key) < Some(key);
+                });
+                rises
+            }
         });
     };
 }
@@ -124,12 +141,12 @@ shared_batched_int!(IntMap, u64);
 shared_batched_int!(IntMap, u32);
 shared_batched_int!(TunedMap, u64);
 shared_batched_int!(TunedMap, u32);
-shared_int!(CsbMap, u64);
-shared_int!(CsbMap, u32);
-shared_int!(O2Map, u64);
-shared_int!(O2Map, u32);
-shared_int!(OptimisticO2Map, u64);
-shared_int!(OptimisticO2Map, u32);
+shared_iterated_int!(CsbMap, u64);
+shared_iterated_int!(CsbMap, u32);
+shared_iterated_int!(O2Map, u64);
+shared_iterated_int!(O2Map, u32);
+shared_iterated_int!(OptimisticO2Map, u64);
+shared_iterated_int!(OptimisticO2Map, u32);
 
 impl Shared<[u8; 23]> for ByteMap {
     const BATCHED: bool = true;

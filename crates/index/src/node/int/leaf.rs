@@ -11,9 +11,9 @@ use crate::node::scale::{HEAD_MAX, Number};
 use crate::pooled::{self, Pooled};
 use crate::search::Lane;
 use foreshore_base::Restart;
-use foreshore_base::prefetch::prefetch_lines;
+use foreshore_base::prefetch::{prefetch_lines, prefetch_lines_far};
 use foreshore_base::sync::{AtomicU64, Ordering::Relaxed};
-use std::mem::offset_of;
+use std::mem::{MaybeUninit, offset_of};
 use std::ops::Range;
 
 /// A node of level 0.
@@ -46,6 +46,52 @@ impl<L: Lane, const F: usize> Pooled for IntLeaf<L, F> {
     }
 }
 
+/// Entries copied out of a leaf, at the places where they were.
+///
+/// Invariant R1: those of `filled` were written.
+pub(crate) struct Copied<L, const F: usize> {
+    keys: Line<[MaybeUninit<L>; F]>,
+    words: Line<[MaybeUninit<u64>; F]>,
+    filled: Range<usize>,
+}
+
+impl<L: Lane, const F: usize> Copied<L, F> {
+    #[inline(always)]
+    pub fn new() -> Self {
+        Self {
+            keys: Line([const { MaybeUninit::uninit() }; F]),
+            words: Line([const { MaybeUninit::uninit() }; F]),
+            filled: 0..0,
+        }
+    }
+
+    /// Copies these entries instead of those before. They count if the leaf is valid then. Panics if a leaf never has as many.
+    #[inline(always)]
+    pub fn copy(&mut self, leaf: &IntLeaf<L, F>, entries: Range<usize>) {
+        L::copy_out(&leaf.keys.0, entries.clone(), &mut self.keys.0);
+        u64::copy_out(&leaf.words.0, entries.clone(), &mut self.words.0);
+        self.filled = entries;
+    }
+
+    /// Takes these entries instead of those before. Panics if they are more than a leaf may have.
+    pub fn fill(&mut self, entries: impl Iterator<Item = (L, u64)>) {
+        self.filled = 0..0;
+        for (i, (key, word)) in entries.enumerate() {
+            self.keys.0[i].write(key);
+            self.words.0[i].write(word);
+            self.filled = 0..i + 1;
+        }
+    }
+
+    /// The keys, and their words.
+    #[inline(always)]
+    pub fn entries(&self) -> (&[L], &[u64]) {
+        let (keys, words) = (&self.keys.0[self.filled.clone()], &self.words.0[self.filled.clone()]);
+        // SAFETY: R1; what was written has the layout of its place.
+        unsafe { (&*(std::ptr::from_ref(keys) as *const [L]), &*(std::ptr::from_ref(words) as *const [u64])) }
+    }
+}
+
 impl<L: Lane, const F: usize> IntLeaf<L, F> {
     const BLOCK: usize = Heads::block_of(F);
     const BLOCKS: usize = F / Self::BLOCK;
@@ -54,6 +100,12 @@ impl<L: Lane, const F: usize> IntLeaf<L, F> {
     #[inline(always)]
     pub fn count(&self) -> usize {
         self.node.header.count()
+    }
+
+    /// The address of the right neighbour, 0 = none.
+    #[inline(always)]
+    pub fn link(&self) -> u64 {
+        self.node.header.link()
     }
 
     #[inline(always)]
@@ -248,16 +300,58 @@ impl<L: Lane, const F: usize> IntLeaf<L, F> {
     /// Asks for the lines of such a key, and for all behind: what a scan reads.
     #[inline(always)]
     pub fn prefetch_behind(leaf: *const IntNode<L, F>, expected: usize) {
-        // There if the leaf is half full.
-        let first = (expected / 2).saturating_sub(Self::MARGIN);
         IntNode::prefetch_first(leaf);
-        let ask = |array: usize, cell_bytes: usize| {
-            let from = (array + first * cell_bytes) / LINE_BYTES * LINE_BYTES;
-            prefetch_lines(leaf.cast::<u8>().wrapping_add(from), array + F * cell_bytes - from);
-        };
-        ask(offset_of!(Self, keys), size_of::<L>());
-        ask(offset_of!(Self, words), size_of::<u64>());
+        Self::for_lines(leaf, Self::least_expected(expected)..F, prefetch_lines);
     }
+
+    /// Asks for what a scan of so many entries, from such a key on, reads.
+    #[inline(always)]
+    pub fn prefetch_run(leaf: *const IntNode<L, F>, expected: usize, entries: usize) {
+        IntNode::prefetch_first(leaf);
+        let end = (expected + Self::MARGIN).saturating_add(entries);
+        Self::for_lines(leaf, Self::least_expected(expected)..end, prefetch_lines_far);
+    }
+
+    /// Asks for what a scan reads that comes from the left and wants so many entries: more of it when it is known how full the
+    /// leaf is.
+    #[inline(always)]
+    pub fn prefetch_beginning(leaf: *const IntNode<L, F>, entries: usize) {
+        IntNode::prefetch_first(leaf);
+        Self::for_lines(leaf, 0..entries.min(Self::USUAL_LEAST), prefetch_lines_far);
+    }
+
+    /// Asks for what [`prefetch_beginning`](Self::prefetch_beginning) left out, and for the beginning of the next leaf if the
+    /// scan reaches it. Guesses, from a leaf that was not validated.
+    #[inline(always)]
+    pub fn prefetch_rest(&self, entries: usize) {
+        let count = self.count();
+        Self::for_lines(&self.node, Self::USUAL_LEAST..entries.min(count), prefetch_lines_far);
+        if entries > count {
+            let next = std::ptr::with_exposed_provenance(self.link() as usize);
+            Self::prefetch_beginning(next, entries - count);
+        }
+    }
+
+    /// Asks by `ask` for the lines of these entries, as far as a leaf has room for them.
+    #[inline(always)]
+    fn for_lines(leaf: *const IntNode<L, F>, entries: Range<usize>, ask: impl Fn(*const u8, usize)) {
+        for (array, cell_bytes) in
+            [(offset_of!(Self, keys), size_of::<L>()), (offset_of!(Self, words), size_of::<u64>())]
+        {
+            let from = (array + entries.start * cell_bytes) / LINE_BYTES * LINE_BYTES;
+            let to = array + entries.end.min(F) * cell_bytes;
+            ask(leaf.cast::<u8>().wrapping_add(from), to.saturating_sub(from));
+        }
+    }
+
+    /// Where a key is that would be entry `expected` of a full leaf, if the leaf is half full.
+    #[inline(always)]
+    fn least_expected(expected: usize) -> usize {
+        (expected / 2).saturating_sub(Self::MARGIN)
+    }
+
+    /// Entries of a leaf that was split and has lost none.
+    const USUAL_LEAST: usize = F / 2;
 
     /// Entries by which a guess may be wrong.
     const MARGIN: usize = 2;

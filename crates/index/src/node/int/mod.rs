@@ -27,7 +27,7 @@ use crate::search::Lane;
 use foreshore_base::Restart;
 use foreshore_base::prefetch::prefetch_lines;
 use foreshore_base::sync::{AtomicU64, Ordering::Relaxed};
-pub(crate) use leaf::IntLeaf;
+pub(crate) use leaf::{Copied, IntLeaf};
 use packed::{Aim, IntInner};
 
 use std::ptr::NonNull;

@@ -11,7 +11,7 @@
 //! What it costs: keys in dense clusters that are far apart, each of one or two leaves, make nodes with few children. If all
 //! nodes of the first level had two children, they would take a third of the tree (of 64-bit keys).
 
-use super::{Heads, IntNode, Line, NodeScale};
+use super::{Heads, IntLeaf, IntNode, Line, NodeScale};
 use crate::node::scale::Number;
 use crate::pool;
 use crate::pooled::{self, Pooled};
@@ -139,6 +139,22 @@ impl<L: Lane, const F: usize> IntInner<L, F> {
         let spare = (F.ilog2() + 1).saturating_sub(width.leading_zeros());
         let distance = head.wrapping_sub(low) >> spare;
         (distance.wrapping_mul(F as u32) / (width >> spare)).min(F as u32) as usize
+    }
+
+    /// Asks for what a scan of so many entries, from a key of this head on, reads of the child that entry `i` leads to, and of the
+    /// next two as far as it reaches them: those have their parents' lines at hand, while a link would come a miss later.
+    #[inline(always)]
+    pub fn prefetch_run(&self, i: usize, head: u32, entries: usize) {
+        let child =
+            |i: usize| std::ptr::with_exposed_provenance(self.child(i & (Self::ENTRIES - 1)) as usize);
+        let expected = self.expected_entry(i, head);
+        IntLeaf::<L, F>::prefetch_run(child(i), expected, entries);
+        // The first leaf may be full, the second one is hardly less than half full.
+        for (next, before) in [(i + 1, F - expected), (i + 2, F - expected + F / 2)] {
+            if entries > before && next < self.node.header.count() {
+                IntLeaf::<L, F>::prefetch_beginning(child(next), entries - before);
+            }
+        }
     }
 
     /// Where the entry that leads to this key is, by the first line alone.

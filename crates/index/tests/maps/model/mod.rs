@@ -11,6 +11,7 @@
 mod batches;
 mod map;
 mod ops;
+mod scans;
 mod shapes;
 
 use batches::batches;
@@ -83,6 +84,20 @@ fn wide_keys_agree() {
         let across_words = |k| if k == u64::MAX { u128::MAX } else { u128::from(k) << 62 };
         agree(&IntMap::<u128, 4>::new(), BTreeMap::new(), &on_keys(ops.clone(), across_words))?;
         agree(&IntMap::<[u8; 31], 8>::new(), BTreeMap::new(), &on_keys(ops, name))
+    });
+}
+
+/// Whatever the width of keys and words, whole lines or not.
+#[test]
+fn scans_of_known_length_agree() {
+    for_all(scans::scans(number()), &|case| {
+        scans::agree::<_, u64, 4>(&case, |key| key)?;
+        scans::agree::<_, u64, 64>(&case, |key| key)?;
+        scans::agree::<_, i32, 16>(&case, |key| (key % 1000) as i32 - 150)?;
+        scans::agree::<_, u128, 8>(
+            &case,
+            |key| if key == u64::MAX { u128::MAX } else { u128::from(key) << 62 },
+        )
     });
 }
 
