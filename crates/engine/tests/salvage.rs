@@ -355,6 +355,69 @@ fn a_rebuild_gives_names_to_tables_that_have_lost_theirs() {
     }
 }
 
+/// Nor is a database without a single leaf an empty one, whatever else there is of it.
+#[test]
+fn a_rebuild_without_a_leaf_is_refused_though_the_directory_is_whole() {
+    let disk = SimDisk::new(1);
+    let db = tiny().open_on(Arc::new(disk.clone())).unwrap();
+    db.byte_table("t").unwrap().put(b"k", b"v").unwrap();
+    db.close().unwrap();
+    let names = disk.names();
+    lose_leaves(&disk, |_, _| true);
+    let refused = tiny().rebuild(true).open_on(Arc::new(disk.clone()));
+    assert!(matches!(&refused, Err(Error::Corrupt { what, .. }) if what == "leaf files"), "{refused:?}");
+    assert_eq!(disk.names(), names);
+}
+
+/// Where names are lost, a lost leaf with pieces of large values costs these values, and no others.
+#[test]
+fn large_values_find_their_table_where_names_are_lost() {
+    const HIDDEN: u32 = 17;
+    let disk = SimDisk::new(1);
+    let db = tiny().open_on(Arc::new(disk.clone())).unwrap();
+    let table = db.byte_table("t").unwrap();
+    [b"a", b"b"].into_iter().for_each(|key| table.put(key, &[key[0]; 20_000]).unwrap());
+    table.put(b"z", &[3; 100_000]).unwrap(); // one row, the last of the hidden table
+    drop(table);
+    db.close().unwrap();
+    disk.corrupt("leaves.db", |bytes| {
+        for leaf in bytes.chunks_mut(4096).filter(|leaf| leaf.starts_with(b"FL")) {
+            let table = u32::from_le_bytes(leaf[32..36].try_into().unwrap());
+            if table == 1 || table == HIDDEN && leaf[48..50] == [0xFF; 2] {
+                leaf.fill(0);
+            }
+        }
+    });
+    let db = tiny().rebuild(true).open_on(Arc::new(disk)).unwrap();
+    assert_eq!(db.tables().unwrap(), ["recovered-16"]);
+    let table = db.byte_table("recovered-16").unwrap();
+    assert_eq!(table.get(b"a").unwrap().as_deref(), Some(&[b'a'; 20_000][..]));
+    assert!(matches!(table.get(b"z"), Err(Error::Corrupt { .. })));
+}
+
+/// The newest image of the catalog's leaf may be the one that is damaged, and an older one be whole, from before the last tables.
+#[test]
+fn a_salvage_with_an_older_catalog_keeps_the_tables_made_since() {
+    let disk = SimDisk::new(1);
+    let db = tiny().open_on(Arc::new(disk.clone())).unwrap();
+    db.byte_table("early").unwrap().put(b"k", b"1").unwrap();
+    db.checkpoint().unwrap();
+    db.byte_table("later").unwrap().put(b"k", b"2").unwrap();
+    db.close().unwrap();
+    lose_directory(&disk);
+    disk.corrupt("leaves.db", |bytes| {
+        let of_catalog = |leaf: &&mut [u8]| leaf.starts_with(b"FL") && leaf[32..36] == 1u32.to_le_bytes();
+        let lsn = |leaf: &&mut [u8]| u64::from_le_bytes(leaf[16..24].try_into().unwrap());
+        bytes.chunks_mut(4096).filter(of_catalog).max_by_key(lsn).unwrap().fill(0);
+    });
+    for builder in [tiny().rebuild(true), tiny()] {
+        let db = builder.open_on(Arc::new(disk.clone())).unwrap();
+        assert_eq!(db.tables().unwrap(), ["early", "recovered-17"]);
+        assert_eq!(db.byte_table("recovered-17").unwrap().get(b"k").unwrap().as_deref(), Some(&b"2"[..]));
+        db.close().unwrap();
+    }
+}
+
 /// Of many tables, those whose names are in the leaf that is lost get others, and the others keep theirs. All have their rows.
 #[test]
 fn a_rebuild_closes_the_gaps_of_the_catalog() {

@@ -10,22 +10,22 @@ use std::collections::HashSet;
 #[derive(Default)]
 pub(crate) struct Traces {
     pub has_rows: bool,
-    /// A large value that one of its rows refers to.
-    reference: Option<BlobId>,
+    /// The large values that its rows refer to.
+    references: HashSet<BlobId>,
     /// The values that it has pieces of, if it is a hidden table.
     pieces: HashSet<BlobId>,
 }
 
 impl Traces {
-    /// Does the other table hold this one's large values?
-    pub fn lead_to(&self, other: &Self) -> bool {
-        self.reference.is_some_and(|id| other.pieces.contains(&id))
+    /// How many of this table's large values the other one holds.
+    pub fn leading_to(&self, other: &Self) -> usize {
+        self.references.intersection(&other.pieces).count()
     }
 
     fn note(&mut self, table: &Tree, key: &[u8], value: &[u8]) {
         self.has_rows = true;
         if table.is_large(value.len()) {
-            self.reference = Some(Reference::of(value).id);
+            self.references.insert(Reference::of(value).id);
         } else if let Some(Part::Piece(_, id, _)) = Part::of(key) {
             self.pieces.insert(id);
         }

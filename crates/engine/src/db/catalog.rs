@@ -17,7 +17,7 @@ pub(crate) const CATALOG: TableId = TableId(1);
 /// The first id given to a user's table.
 pub(crate) const FIRST: TableId = TableId(16);
 
-/// The key of the row with the highest id (4 bytes, little-endian). Absent in the first databases.
+/// The key of the row with the highest id (4 bytes, little-endian). Absent before the first table is made.
 pub(crate) const HIGHEST: &[u8] = b"";
 
 /// What is known of a table: id (4 bytes, little-endian), and the index's code (1 byte; absent: a B+-tree, as in the first
@@ -67,19 +67,20 @@ pub(crate) struct Contents {
     pub tables: BTreeMap<String, Row>,
     /// The highest id given so far, as far as the catalog knows.
     pub highest: TableId,
-    /// Is there the row that tells it?
-    pub tells_highest: bool,
+    /// What the row says that tells it, if there is one.
+    pub told: Option<TableId>,
 }
 
 /// Reads all of it.
 pub(crate) fn read(catalog: &Arc<Tree>) -> Result<Contents> {
     let latest = catalog.core().txns.latest();
     let mut rows = Forward::new(catalog.clone(), latest, Bound::Unbounded, Bound::Unbounded);
-    let (mut tables, mut highest, mut tells_highest) = (BTreeMap::new(), CATALOG, false);
+    let (mut tables, mut highest, mut told) = (BTreeMap::new(), CATALOG, None);
     while let Some((name, row)) = rows.next(Values::Read)? {
         if name == HIGHEST {
             let id = row.try_into().map_err(|_| Error::corrupt("catalog", "its highest id is no number"))?;
-            (highest, tells_highest) = (highest.max(TableId(u32::from_le_bytes(id))), true);
+            let id = TableId(u32::from_le_bytes(id));
+            (highest, told) = (highest.max(id), Some(id));
             continue;
         }
         let name = String::from_utf8(name.to_vec()).map_err(|e| Error::corrupt("catalog", e.to_string()))?;
@@ -88,7 +89,7 @@ pub(crate) fn read(catalog: &Arc<Tree>) -> Result<Contents> {
         highest = highest.max(row.id).max(row.chunks.unwrap_or(CATALOG));
         tables.insert(name, row);
     }
-    Ok(Contents { tables, highest, tells_highest })
+    Ok(Contents { tables, highest, told })
 }
 
 #[cfg(test)]

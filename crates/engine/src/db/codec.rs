@@ -38,8 +38,9 @@ use serde::{Serialize, de::DeserializeOwned};
 ///
 /// Not a key: a type that serde writes as text in formats that people read, such as `Ipv4Addr` or `uuid::Uuid`: `get` would find it, but
 /// ranges give [`Error::Encoding`]. Use its bytes or its integer: `uuid.into_bytes()`, `u32::from(address)`. Nor what is written without
-/// some of its fields, or without the name of its variant (`skip_serializing_if`, `flatten`, `untagged`, `tag`, `skip` of a variant that
-/// others follow): several such keys would be one row. Where debug assertions are on, putting any of these is an [`Error::Encoding`].
+/// some of its fields, or without the name of its variant (`skip`, `skip_serializing_if`, `flatten`, `untagged`, `tag`): several such keys
+/// would be one row. Where debug assertions are on, putting one that is not read back as it was written is an [`Error::Encoding`]; that a
+/// field is left out always (`skip`) is not noticed.
 /// Nor is a map, or an enum of more than 256 variants: putting one of the others panics. Keys own what they hold, and so do values:
 /// `String`, not `&str`, though that will do to look one up.
 pub trait Key: Serialize + DeserializeOwned {}

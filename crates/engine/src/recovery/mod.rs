@@ -226,7 +226,12 @@ fn open_directory(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<
     let known = opened.as_ref().ok().map(|(_, loaded)| loaded);
     let pages = rebuild(&**vfs, meta.leaf_bytes, known)?;
     let loaded = match opened {
-        Ok((_, loaded)) => Loaded { pages, ..loaded },
+        Ok((_, loaded)) => {
+            if !loaded.pages.is_empty() {
+                ensure_leaves(&pages)?;
+            }
+            Loaded { pages, ..loaded }
+        }
         // The log's incarnations are lost with the directory: what the leaves hold is all there is.
         Err(Error::Corrupt { .. } | Error::Incompatible { .. }) => {
             ensure_leaves(&pages)?; // before the old directory goes
@@ -322,11 +327,13 @@ fn open_trees(
     }
     let mut trees = vec![Arc::new(catalog)];
     let mut contents = catalog::read(&trees[0])?;
-    if !contents.tells_highest {
+    // A salvage may have found the catalog as it was before the last tables were made.
+    let lacks_names = contents.told.is_none_or(|told| salvaged && leaves.ids().any(|id| id > told));
+    if lacks_names {
         nameless::give_names(&trees[0], &mut contents, &leaves, &mend)?;
     }
     for (name, row) in contents.tables {
-        if salvaged || options.rebuild || !contents.tells_highest {
+        if salvaged || options.rebuild || lacks_names {
             ensure_first_leaf(core, &mut leaves, row.id, false)?;
             row.chunks.map_or(Ok(()), |id| ensure_first_leaf(core, &mut leaves, id, true))?;
         }

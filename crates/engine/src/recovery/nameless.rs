@@ -4,8 +4,9 @@
 //!
 //! Invariant R2: a catalog that lacks names does not tell the highest id. That row lies in the leftmost leaf; if another leaf is
 //! lost, it goes before an empty leaf takes the place; and it comes back when all tables have names. So wherever a rebuild is cut short,
-//! the next opening knows that leaves without a name are not left over from a table that was dropped, or never made. (Whole catalogs
-//! without that row know no tables, or are those of the first databases: there a table without a name is an empty one.)
+//! the next opening knows that leaves without a name are not left over from a table that was dropped, or never made. (A whole catalog
+//! without that row knows no tables.) A catalog from before the last tables were made, which a salvage may find, tells a lower id than
+//! some leaves have: that row is in the log before anything else of a table.
 
 use crate::blob::Traces;
 use crate::db::Index;
@@ -27,7 +28,7 @@ pub(super) fn close_gaps(catalog: &Tree) -> Result<()> {
 }
 
 /// Gives each table that has rows and no name one, in the catalog and in what was read of it. It is indexed by default, and has the
-/// hidden table which holds one of its large values.
+/// hidden table which holds most of its large values.
 pub(super) fn give_names(
     catalog: &Arc<Tree>,
     contents: &mut Contents,
@@ -35,7 +36,10 @@ pub(super) fn give_names(
     mend: &dyn Fn(&Tree) -> Result<()>,
 ) -> Result<()> {
     let nameless = traces_of_nameless(catalog, contents, leaves, mend)?;
-    let hidden_of = |of: &Traces| nameless.iter().find(|(_, other)| of.lead_to(other)).map(|(id, _)| *id);
+    let hidden_of = |of: &Traces| {
+        let led = nameless.iter().map(|(id, other)| (of.leading_to(other), *id));
+        led.max().filter(|(values, _)| *values > 0).map(|(_, id)| id)
+    };
     let hidden: BTreeMap<_, _> =
         nameless.iter().filter_map(|(id, traces)| Some((*id, hidden_of(traces)?))).collect();
     for (&id, traces) in &nameless {

@@ -209,8 +209,8 @@ impl<K: IntKey, const F: usize> IntMap<K, F> {
     /// Visits up to `limit` entries with keys from `from` on, upwards; returns how many there were. Faster than
     /// [`range`](Self::range) with `take`, for it reads no more than these.
     ///
-    /// As an iterator it visits, in order and once, every key that is present throughout; and the entries of a node are of one
-    /// moment. Nothing is latched or pinned while `visit` runs: it may take its time, use the map, and panic.
+    /// As an iterator it visits, in order and once, every key that is present throughout. Nothing is latched or pinned while `visit`
+    /// runs: it may take its time, use the map, and panic.
     ///
     /// ```
     /// use foreshore_index::IntMap;

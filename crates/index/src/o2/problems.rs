@@ -53,14 +53,13 @@ impl Problems {
 
     #[inline]
     pub fn is_empty(&self) -> bool {
-        // ORDERING: Acquire, with `take`: who finds it emptied knows that somebody is the rebalancer.
-        self.newest.load(Acquire) == 0
+        self.newest.load(Relaxed) == 0
     }
 
     /// Takes everything out, oldest first. Each node still says that it is queued, until [`Problems::release`].
     pub fn take(&self, pin: &Pin) -> Vec<Child> {
         let mut taken = Vec::new();
-        let mut next = self.newest.swap(0, AcqRel);
+        let mut next = self.newest.swap(0, Acquire);
         while next != 0 {
             taken.push(Child(next));
             next = header_at(Child(next), pin).problem.load(Relaxed) & !QUEUED;

@@ -62,11 +62,22 @@ impl<L: Lane, const F: usize, S: Scheme> Tree<L, F, S> {
     /// Empties the problem queue, or waits until somebody else has.
     pub fn settle(&self, pin: &Pin) {
         let mut backoff = Backoff::new();
-        // Who has taken them out of the queue is perhaps still at them.
-        while !self.problems.is_empty() || self.rebalancing.load(Acquire) {
+        while !self.is_settled() {
             self.rebalance(pin);
             backoff.wait();
         }
+        self.rebalance(pin); // for whom found us looking, and left
+    }
+
+    /// Is there no problem, in the queue or in anybody's hands? Who is at them may put others in: that the queue is empty counts while
+    /// nobody else is.
+    fn is_settled(&self) -> bool {
+        if self.rebalancing.swap(true, AcqRel) {
+            return false;
+        }
+        let settled = self.problems.is_empty();
+        self.rebalancing.swap(false, AcqRel);
+        settled
     }
 
     /// Puts `node` in the queue if it breaks a rule. Its parent is latched (N1 in `node.rs`, Q1 in `problems.rs`).
@@ -176,5 +187,32 @@ mod tests {
             settled.join().unwrap();
             assert!(!early, "it did not wait");
         });
+    }
+
+    /// Nor is who settles deceived by a rebalancer that puts a problem in as it leaves.
+    #[test]
+    fn who_settles_is_not_deceived_between_two_looks() {
+        let tree = Tree::<u64, 4, Optimistic>::bulk_load((0..64).map(|key| (key, key)), 1.0);
+        let pin = Pin::new();
+        let node = tree.root(&pin);
+        for _ in 0..5000 {
+            tree.rebalancing.store(true, Relaxed); // by us, who always have a problem, or leave one in the queue
+            thread::scope(|scope| {
+                let settled = scope.spawn(|| tree.settle(&Pin::new()));
+                let deceived = loop {
+                    let ended = settled.is_finished();
+                    tree.problems.push(node, header_at(node, &pin));
+                    tree.rebalancing.store(false, Release);
+                    while tree.rebalancing.swap(true, AcqRel) {} // who settles is at it
+                    let taken = tree.problems.take(&pin);
+                    Problems::release(header_at(node, &pin));
+                    if taken.is_empty() || ended {
+                        break !taken.is_empty();
+                    }
+                };
+                tree.rebalancing.store(false, Release);
+                assert!(!deceived, "it returned, and never had the problem");
+            });
+        }
     }
 }

@@ -294,7 +294,7 @@ impl Protocol for Optimistic {
             {
                 // Only a child may be waited for.
                 drop(parent);
-                leaf = descend_again(tree, key, &mut backoff, pin);
+                (leaf, steps) = (descend_again(tree, key, &mut backoff, pin), 0);
                 continue;
             }
             let guard = Self::latch(&leaf.header);

@@ -1,7 +1,8 @@
 //! Scans of known length of integer keys.
 //!
 //! Why: an iterator does not know how many entries will be asked of it, so it asks for whole leaves, and for one more than it
-//! reads. Who says beforehand how many he wants gets the lines that these are in; and nothing is pinned, and nothing allocated.
+//! reads. Who says beforehand how many he wants gets the lines that these are in; and while nobody interferes nothing is pinned, and
+//! nothing allocated.
 //! Source: prefetching scans after Chen et al. (SIGMOD 2001), who ask some leaves ahead.
 //!
 //! A leaf is copied to the stack, the copy is validated, and only then it is visited. All reads are those of `unpinned.rs`.
@@ -64,7 +65,7 @@ impl<L: Lane, const F: usize> Tree<IntNode<L, F>> {
         copied: &mut Copied<L, F>,
     ) -> Result<At<'t, L, F>, Restart> {
         let (leaf, seen, first) = match at {
-            At::End => return Ok(At::End),
+            At::End => unreachable!("the scan is over"),
             At::Leaf(leaf, seen) => (leaf, seen, 0),
             At::Key(from) => {
                 let Found { leaf, seen, rank, exact } = self.find(&from, Bias::AtMost, Leaf::Run(left))?;
