@@ -173,7 +173,7 @@ mod tests {
     use super::super::Optimistic;
     use super::*;
     use std::thread;
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
 
     #[test]
     fn who_settles_waits_for_what_was_taken_out_of_the_queue() {
@@ -195,7 +195,8 @@ mod tests {
         let tree = Tree::<u64, 4, Optimistic>::bulk_load((0..64).map(|key| (key, key)), 1.0);
         let pin = Pin::new();
         let node = tree.root(&pin);
-        for _ in 0..5000 {
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_secs(1) {
             tree.rebalancing.store(true, Relaxed); // by us, who always have a problem, or leave one in the queue
             thread::scope(|scope| {
                 let settled = scope.spawn(|| tree.settle(&Pin::new()));
@@ -203,7 +204,9 @@ mod tests {
                     let ended = settled.is_finished();
                     tree.problems.push(node, header_at(node, &pin));
                     tree.rebalancing.store(false, Release);
-                    while tree.rebalancing.swap(true, AcqRel) {} // who settles is at it
+                    while tree.rebalancing.swap(true, AcqRel) {
+                        thread::yield_now(); // who settles is at it
+                    }
                     let taken = tree.problems.take(&pin);
                     Problems::release(header_at(node, &pin));
                     if taken.is_empty() || ended {
