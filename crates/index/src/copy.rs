@@ -123,7 +123,7 @@ mod tests {
     #[test]
     #[should_panic]
     fn nothing_is_copied_beyond_the_end() {
-        let cells = [const { std::sync::atomic::AtomicU64::new(0) }; 16];
+        let cells: Vec<_> = (0..16_u64).map(Lane::cell).collect();
         u64::copy_out(&cells, 0..16, &mut [MaybeUninit::uninit(); 8]);
     }
 }
