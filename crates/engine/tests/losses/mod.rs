@@ -1,0 +1,43 @@
+//! What a disk may lose of a database with leaves of 4096 bytes.
+
+use foreshore_io::SimDisk;
+
+const LEAF: usize = 4096;
+
+fn is_leaf(image: &[u8]) -> bool {
+    image.starts_with(b"FL")
+}
+
+fn table_of(leaf: &[u8]) -> u32 {
+    u32::from_le_bytes(leaf[32..36].try_into().unwrap())
+}
+
+/// Is its low fence empty?
+fn is_leftmost(leaf: &[u8]) -> bool {
+    leaf[46..48] == [0; 2]
+}
+
+/// Overwrites all images of leaves that the predicate finds: it is given the table's id, and whether the leaf is leftmost.
+pub fn lose_leaves(disk: &SimDisk, is_lost: impl Fn(u32, bool) -> bool) {
+    disk.corrupt("leaves.db", |bytes| {
+        let leaves = bytes.chunks_mut(LEAF).filter(|leaf| is_leaf(leaf));
+        leaves.filter(|leaf| is_lost(table_of(leaf), is_leftmost(leaf))).for_each(|leaf| leaf.fill(0));
+    });
+}
+
+/// Overwrites the newest image among those that the predicate finds.
+pub fn lose_newest(disk: &SimDisk, is_one: impl Fn(u32, bool) -> bool) {
+    disk.corrupt("leaves.db", |bytes| {
+        let found =
+            bytes.chunks_mut(LEAF).filter(|leaf| is_leaf(leaf) && is_one(table_of(leaf), is_leftmost(leaf)));
+        let lsn = |leaf: &&mut [u8]| u64::from_le_bytes(leaf[16..24].try_into().unwrap());
+        found.max_by_key(lsn).unwrap().fill(0);
+    });
+}
+
+/// Overwrites the directory; its name.
+pub fn lose_directory(disk: &SimDisk) -> String {
+    let directory = disk.names().into_iter().find(|name| name.starts_with("directory-")).unwrap();
+    disk.corrupt(&directory, |bytes| bytes.fill(1));
+    directory
+}
