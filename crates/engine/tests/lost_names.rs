@@ -120,7 +120,8 @@ fn a_salvage_with_an_older_catalog_keeps_the_tables_made_since() {
     }
 }
 
-/// Of many tables, those whose names are in the leaf that is lost get others, and the others keep theirs. All have their rows.
+/// Of many tables, those whose names are in the leaf that is lost get others, and the others keep theirs. All have their rows, wherever the
+/// rebuild is cut short.
 #[test]
 fn a_rebuild_closes_the_gaps_of_the_catalog() {
     const TABLES: u32 = 80;
@@ -150,8 +151,8 @@ fn a_rebuild_closes_the_gaps_of_the_catalog() {
         if !with_directory {
             lose_directory(&left);
         }
-        for builder in [tiny().rebuild(true), tiny()] {
-            let db = builder.open_on(Arc::new(left.clone())).unwrap_or_else(|e| panic!("{what}: {e}"));
+        let rebuild = |disk: &SimDisk| tiny().rebuild(true).open_on(Arc::new(disk.clone()));
+        let verify = |db: &Database, what: &str| {
             let names = db.tables().unwrap();
             let renamed = names.iter().filter(|name| name.starts_with("recovered-")).count();
             assert!((5..40).contains(&renamed), "{what}: {renamed}");
@@ -170,7 +171,21 @@ fn a_rebuild_closes_the_gaps_of_the_catalog() {
             numbers.sort_unstable();
             assert!(numbers.into_iter().eq(0..TABLES), "{what}");
             db.check().unwrap_or_else(|e| panic!("{what}: {e}"));
-            db.close().unwrap();
+        };
+        let whole = left.after_crash(Crash::PowerLoss, 1);
+        let db = rebuild(&whole).unwrap_or_else(|e| panic!("{what}: {e}"));
+        let events = whole.events();
+        verify(&db, &what);
+        db.close().unwrap();
+        verify(&tiny().open_on(Arc::new(whole)).unwrap(), &what);
+        for (event, crash) in (0..events).zip([Crash::ProcessKill, Crash::PowerLoss].into_iter().cycle()) {
+            let what = format!("{what}, {crash:?} at event {event}");
+            let disk = left.after_crash(Crash::PowerLoss, 1);
+            disk.crash_at(event);
+            drop(rebuild(&disk));
+            let disk = disk.after_crash(crash, event);
+            let db = tiny().open_on(Arc::new(disk.clone())).or_else(|_| rebuild(&disk));
+            verify(&db.unwrap_or_else(|e| panic!("{what}: {e}")), &what);
         }
     }
 }
