@@ -30,7 +30,8 @@ pub(crate) enum Old {
     Space,
     /// The list of transactions.
     Transactions,
-    /// Insertion into the log.
+    /// Insertion into the log. Its holder may enter again. Who has a reader wait until it has one enters before: the reader may have
+    /// what the holder wants.
     Log,
     /// A bucket of the key table. Its holder may enter again.
     Keys,
@@ -123,7 +124,7 @@ mod old {
     static SPACE_SPIN: Spin = Spin(AtomicBool::new(false));
     static SPACE_TICKET: Ticket = Ticket { next: AtomicU64::new(0), serving: AtomicU64::new(0) };
     static TRANSACTIONS: Mutex<()> = Mutex::new(());
-    static LOG: Mutex<()> = Mutex::new(());
+    static LOG: ReentrantMutex<()> = ReentrantMutex::new(());
     static KEYS: ReentrantMutex<()> = ReentrantMutex::new(());
     static COMMIT: Mutex<()> = Mutex::new(());
 
@@ -143,6 +144,9 @@ mod old {
         let mutex = |wanted: bool, mutex: &'static Mutex<()>| {
             if wanted { Guard::Mutex(mutex.lock()) } else { Guard::Today }
         };
+        let reentrant = |wanted: bool, mutex: &'static ReentrantMutex<()>| {
+            if wanted { Guard::Reentrant(mutex.lock()) } else { Guard::Today }
+        };
         match old {
             Old::Pool(page) => match CHOSEN.pool {
                 Some(parts) => mutex(true, &POOL[page as usize % parts]),
@@ -155,9 +159,8 @@ mod old {
                 None => Guard::Today,
             },
             Old::Transactions => mutex(CHOSEN.transactions, &TRANSACTIONS),
-            Old::Log => mutex(CHOSEN.log, &LOG),
-            Old::Keys if CHOSEN.keys => Guard::Reentrant(KEYS.lock()),
-            Old::Keys => Guard::Today,
+            Old::Log => reentrant(CHOSEN.log, &LOG),
+            Old::Keys => reentrant(CHOSEN.keys, &KEYS),
             Old::Commit => mutex(CHOSEN.commit, &COMMIT),
         }
     }

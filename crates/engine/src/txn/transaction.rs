@@ -5,6 +5,7 @@ use crate::error::{Error, Result};
 use crate::lock::{CommitStamp, ImageRow, KeyMode, LockError, Name, Owner, Point, Reach, Spares};
 use crate::log::Room;
 use crate::spread::Held;
+use crate::stage;
 use crate::tree::{Core, Tree};
 use crate::txn::{Batch, Found, Ghost, Record, View};
 use crate::version::Version;
@@ -505,6 +506,7 @@ impl Txn {
         self.body.clear();
         Record::Commit { owner: self.owner }.encode(&mut self.body);
         let standing = core.txns.slots.standing(self.owner);
+        let _old = stage::enter(stage::Old::Log); // from now on readers of what it wrote wait for its place
         standing.committing();
         self.room.use_up(self.body.len());
         let record = core.log.reserve(self.body.len());
