@@ -219,6 +219,8 @@ fn command(options: &Options, cell: &Cell, seed: u64) -> Result<Command, StoreEr
         _ => Command::new(std::env::current_exe()?),
     };
     let bench = if cell.workload == Task::Tpcc { "tpcc" } else { "kv" };
+    // Foreshore as it is, not as this shell's profile would have it.
+    command.env_remove("FORESHORE_PROFILE");
     command.args(["bench", bench]);
     if let Some(engine) = cell.engine {
         command.args(["--engine", &engine.name()]);

@@ -37,6 +37,29 @@ fn built() -> Vec<String> {
     String::from_utf8(output.stdout).expect("UTF-8").lines().map(str::to_owned).collect()
 }
 
+/// A record says how Foreshore is, not what a shell's profile made of it.
+#[test]
+fn a_profile_of_the_shell_is_no_part_of_a_comparison() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let foreshore = dir.path().join("foreshore");
+    let answer = r#"{\"engine\":\"foreshore\",\"ops_per_s\":1,\"version\":\"${FORESHORE_PROFILE-none}\"}"#;
+    std::fs::write(&foreshore, format!("#!/bin/sh\necho \"{answer}\"\n")).expect("written");
+    std::fs::set_permissions(&foreshore, Permissions::from_mode(0o755)).expect("executable");
+    let [stores, results] = ["stores", "results"].map(|name| dir.path().join(name).display().to_string());
+    let small = "--engines lmdb --workloads get --threads 1 --repeats 1 --n 1000 --seconds 0.05 --host here";
+    let ran = Command::new(env!("CARGO_BIN_EXE_peers"))
+        .env("FORESHORE_PROFILE", "tuned.toml")
+        .args(["compare", "--foreshore", foreshore.to_str().expect("UTF-8")])
+        .args(["--dir", &stores, "--results", &results])
+        .args(small.split(' '))
+        .output()
+        .expect("peers");
+    assert!(ran.status.success(), "{}", complaint(&ran));
+    let written = std::fs::read_dir(results).expect("results").next().expect("of today").expect("an entry");
+    let rows = std::fs::read_to_string(written.path().join("kv.csv")).expect("readable");
+    assert!(rows.lines().any(|row| row.starts_with("foreshore,none,")), "{rows}");
+}
+
 const SERVERS: [&str; 2] = ["mariadb", "postgresql"];
 /// With transactions of a few rows each, but without ones over many rows.
 const SINGLE: [&str; 2] = ["kyoto", "leveldb"];

@@ -57,6 +57,8 @@ impl Kind {
         }
         let kind = if let Ok(name) = described.cast::<PyString>() {
             Self::named(name.to_str()?)
+        } else if let Ok(name) = described.getattr("__forward_arg__") {
+            Self::named(name.cast::<PyString>()?.to_str()?) // as `typing.Optional["u32"]` keeps it
         } else if let Ok(class) = described.cast_exact::<PyType>() {
             Self::of_class(class)
         } else if let Ok(parts) = described.cast::<PyTuple>() {

@@ -76,6 +76,14 @@ def test_byte_order_is_key_order(db, seed):
     assert list(table) == sorted(keys), f"seed {seed}"
 
 
+def test_names_within_typings_own(db):
+    assert repr(db.table("a", key="u8", value=typing.Optional["u16"])) == '<foreshore.Table "a" of u8, Option<u16>>'
+    assert repr(db.table("b", key=typing.List["u8"])) == '<foreshore.Table "b" of Vec<u8>, Vec<u8>>'
+    assert repr(db.table("c", key=typing.Tuple["u32", str])) == '<foreshore.Table "c" of (u32, String), Vec<u8>>'
+    with pytest.raises(foreshore.Argument, match="u128"):
+        db.table("d", key=typing.Optional["u128"])
+
+
 def test_wrong_objects(db):
     ints = db.table("ints", key="u8", value="i8")
     for wrong in ["1", 1.0, None, b"1"]:

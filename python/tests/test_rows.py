@@ -24,6 +24,21 @@ def keys(rows):
     return "".join(key for key, _ in rows)
 
 
+def test_a_list_of_an_iterator_reads_rows_once(path):
+    with foreshore.open(path, cache_bytes="2MiB", durability="relaxed") as db:
+        table = db.table("t", key="u32")
+        table.bulk_load((n, bytes(1000)) for n in range(20_000))
+
+        def reads(work):
+            before = db.stats()["pool_reads"]
+            work()
+            return db.stats()["pool_reads"] - before
+
+        once = reads(lambda: collections.deque(table.items(), maxlen=0))
+        assert once > 1000
+        assert reads(lambda: list(iter(table.items()))) < 1.2 * once
+
+
 def test_ranges(letters):
     assert keys(letters.range()) == "abcde"
     assert keys(letters.range("b", "d")) == "bc"

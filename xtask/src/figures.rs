@@ -283,6 +283,7 @@ fn measure(options: &Options, command: &str) -> io::Result<Vec<Map<String, Value
     };
     let common = COMMON.iter().find(|(kind, _)| words.starts_with(kind)).map_or("", |(_, flags)| flags);
     let mut child = Command::new(program);
+    child.env_remove("FORESHORE_PROFILE"); // as it is, not as this shell's profile would have it
     child.args(words.split(' ')).args(common.split(' ')).arg("--json");
     if !words.starts_with("bench index") {
         child.arg("--dir").arg(&options.dir);

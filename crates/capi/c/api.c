@@ -133,6 +133,10 @@ static void loads(const fs_db *db, const fs_table *inside) {
   EXPECT(fs_bulk_load(table, keys, values, 2) == FS_OK);
   EXPECT(fs_get(table, FS_STR("b"), &value) == FS_OK && holds(&value, "2"));
   EXPECT(fs_bulk_load(table, keys, values, 2) == FS_BULK_LOAD && strstr(fs_errmsg(), "ascending"));
+  keys[0] = FS_STR("d");
+  keys[1] = FS_STR("c");
+  EXPECT(fs_bulk_load(table, keys, values, 2) == FS_BULK_LOAD);
+  EXPECT(fs_get(table, FS_STR("d"), &value) == FS_OK); // What came before is there.
   EXPECT(fs_bulk_load(table, NULL, NULL, 0) == FS_OK && fs_bulk_load(table, keys, NULL, 2) == FS_ARGUMENT);
   EXPECT(fs_bulk_load(inside, keys, values, 2) == FS_ARGUMENT);
   fs_buf_free(&value);

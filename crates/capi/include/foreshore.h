@@ -7,7 +7,7 @@
 // Ownership:
 // - A handle (`fs_db *`, `fs_options *`, `fs_table *`, `fs_tx *`, `fs_snapshot *`, `fs_cursor *`) is yours from the call that
 //   stored it in `*out`. Free it once, with its own function; NULL is allowed there. Handles may be freed in any order: a
-//   table keeps its database open, its transaction or its snapshot.
+//   table keeps its database open, or its snapshot. A transaction that is freed has ended, and its tables give FS_ENDED.
 // - An `fs_bytes` is lent to a function for the length of the call. One that `fs_next` gives is lent to you, until the
 //   cursor's next call.
 // - An `fs_buf` is yours. Start it with FS_BUF_INIT; functions replace its content, reusing its memory; end it with

@@ -130,8 +130,9 @@ pub fn ensure_place(file: &Path) -> Outcome {
     let opened = OpenOptions::new().append(true).create(true).open(file);
     opened.map_err(|error| Failure::io(file.display(), &error).note("name a file that can be written"))?;
     if is_new {
-        // Who breaks off finds no empty file.
-        std::fs::remove_file(file).map_err(|error| Failure::io(file.display(), &error))?;
+        // Who breaks off finds no empty file. Of a link, the file that it leads to.
+        let made = file.canonicalize().unwrap_or_else(|_| file.to_owned());
+        std::fs::remove_file(made).map_err(|error| Failure::io(file.display(), &error))?;
     }
     Ok(())
 }

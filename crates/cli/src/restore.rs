@@ -27,8 +27,9 @@ Examples:
 
 /// Load what dump, db_dump or mdb_dump printed, or copy a backup
 ///
-/// Rows of a dump replace rows with the same key; others stay. A table that is new gets the index and the leaf size it had. A
-/// backup is copied into an absent or empty directory, with the checksum of every page compared. Everything is durable when the command returns.
+/// Rows of a dump replace rows with the same key; others stay. A table that is new gets the index and the leaf size it had (leaves of
+/// 8 KiB become what is usual here). A backup is copied into an absent or empty directory, with the checksum of every page compared.
+/// Everything is durable when the command returns.
 /// What `mdb_dump -p` of LMDB 0.9.24 or older prints of a backslash means something else: leave out the -p.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]

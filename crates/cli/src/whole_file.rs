@@ -19,7 +19,9 @@ impl WholeFile {
     /// Begins the file at `path`. One that is there stays as it is until [`keep`](Self::keep), and hands its permissions on; of a
     /// link, the file it leads to.
     pub fn create(path: &Path) -> Outcome<Self> {
-        let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        // A link may lead to a file that is yet to be made.
+        let led_to = || fs::read_link(path).map(|target| path.with_file_name(target));
+        let path = fs::canonicalize(path).or_else(|_| led_to()).unwrap_or_else(|_| path.to_owned());
         let before = fs::metadata(&path).ok();
         let is_file = before.as_ref().is_none_or(fs::Metadata::is_file);
         let part = is_file.then(|| part_of(&path));

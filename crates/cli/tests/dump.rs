@@ -34,6 +34,24 @@ fn both_formats_restore_to_the_same_database() {
     }
 }
 
+/// Their rows are in no dump: who upgrades would lose half of a distributed transaction.
+#[test]
+fn a_dump_tells_of_prepared_transactions() {
+    let shell = Shell::new();
+    let db = foreshore::Database::open(shell.database()).unwrap();
+    let table = db.byte_table("t").unwrap();
+    let tx = db.begin().unwrap();
+    tx.bytes(&table).put(b"k", b"v").unwrap();
+    tx.prepare("transfer 17").unwrap();
+    drop((db, table));
+    let ran = shell.run(&["dump"]);
+    assert!(ran.stderr.contains("note: 1 prepared transactions"), "{}", ran.stderr);
+    let db = foreshore::Database::open(shell.database()).unwrap();
+    db.commit_prepared("transfer 17").unwrap();
+    drop(db);
+    assert_eq!(shell.run(&["dump"]).stderr, "");
+}
+
 #[test]
 fn the_text_is_that_of_db_dump() {
     let shell = Shell::new();

@@ -106,3 +106,25 @@ fn a_profile_that_cannot_be_written_takes_no_other_with_it() {
     assert_eq!(std::fs::read_to_string(shell.path("tune.toml")).unwrap(), "the last one");
     assert!(!shell.path("tune.toml.part").exists());
 }
+
+/// The profile is made where the link leads to.
+#[test]
+fn a_link_to_a_profile_that_is_yet_to_be_made_stays() {
+    let shell = Shell::new();
+    std::fs::create_dir(shell.path("there")).expect("a directory");
+    std::os::unix::fs::symlink("there/tune.toml", shell.path("tune.toml")).expect("a link");
+    shell.ok(&SHORT);
+    assert!(shell.path("tune.toml").is_symlink());
+    let profile = std::fs::read_to_string(shell.path("there/tune.toml")).expect("a profile");
+    assert!(profile.contains("[machine]"), "{profile}");
+}
+
+/// Of the benchmarks only that of the maps must be told: most maps have no choice.
+#[test]
+fn a_profile_of_the_shell_is_not_for_maps() {
+    let shell = Shell::new();
+    let bench = words("bench index --structure bplus --n 1000 --seconds 0.01 --json");
+    let ran = shell.command(&bench).env("FORESHORE_PROFILE", "absent.toml").output().expect("bench");
+    assert!(ran.status.success(), "{ran:?}");
+    assert!(String::from_utf8_lossy(&ran.stdout).contains("\"node_keys\":null"), "{ran:?}");
+}

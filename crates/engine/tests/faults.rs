@@ -12,6 +12,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 type Rows = BTreeMap<[u8; 4], Vec<u8>>;
@@ -112,6 +113,38 @@ fn every_write_and_sync_may_fail() {
         }
     }
     println!("{cases} faults over {events} events");
+}
+
+/// Reads go on also where the whole cache holds changes that can no longer be written, and the rest is on disk; by many threads.
+#[test]
+fn what_is_only_on_disk_is_read_after_a_failure() {
+    const ROWS: u32 = 800;
+    let disk = SimDisk::new(7);
+    let options = || tiny().ring_bytes(1 << 20).log_bytes(16 << 20).durability(Durability::Relaxed);
+    let db = options().open_on(Arc::new(disk.clone())).unwrap();
+    db.byte_table("t").unwrap().bulk_load((0..ROWS).map(|n| (n.to_be_bytes(), [7; 900]))).unwrap();
+    db.close().unwrap();
+    let fails = Arc::new(AtomicBool::new(false));
+    let its = fails.clone();
+    let broken = Intercepted::new(disk, move |call, name, go| match call {
+        Call::Write if name == "leaves.db" && its.load(Relaxed) => Err(io::Error::other("a test")),
+        _ => go(),
+    });
+    let db = options().open_on(Arc::new(broken)).unwrap();
+    let table = db.byte_table("t").unwrap();
+    fails.store(true, Relaxed);
+    let failed = (0..ROWS).step_by(4).find_map(|n| table.put(&n.to_be_bytes(), &[8; 900]).err());
+    assert!(matches!(failed, Some(Error::Poisoned { .. })), "{failed:?}");
+    thread::scope(|scope| {
+        for thread in 0..4 {
+            let table = &table;
+            scope.spawn(move || {
+                for n in (0..ROWS).cycle().skip(200 * thread).take(ROWS as usize) {
+                    assert!(table.get(&n.to_be_bytes()).unwrap_or_else(|e| panic!("row {n}: {e}")).is_some());
+                }
+            });
+        }
+    });
 }
 
 /// A disk that fills up: a clean `Full`, reads go on, and after room is made the database opens and writes again.

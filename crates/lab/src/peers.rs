@@ -157,7 +157,8 @@ impl Subject {
     fn try_bench(&self, args: &[String]) -> Result<Run, LabError> {
         let mut command = Command::new(&self.program);
         command.arg("bench").args(args).args(&self.flags).arg("--dir").arg(&self.scratch).arg("--json");
-        command.env("FORESHORE_OLD", &self.old);
+        // As it is, not as this shell's profile would have it.
+        command.env("FORESHORE_OLD", &self.old).env_remove("FORESHORE_PROFILE");
         let output = match output_within(&mut command, self.patience) {
             Ok(Some(output)) => output,
             Ok(None) => {

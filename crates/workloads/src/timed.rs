@@ -45,6 +45,8 @@ pub(crate) struct Timed<T = ()> {
     pub latency_ns_max: u64,
     /// What each thread had to tell, in no order.
     pub tallies: Vec<T>,
+    /// Operations a second of each thread, in the same order, from its own start to its own end.
+    pub rates: Vec<f64>,
 }
 
 /// How much one thread may do.
@@ -199,15 +201,20 @@ impl<T> Timed<T> {
     fn new(parts: Vec<Part<T>>, clock: &Clock) -> Self {
         let started_raw = parts.iter().map(|part| part.started_raw).min().unwrap_or(0);
         let ended_raw = parts.iter().map(|part| part.ended_raw).max().unwrap_or(0);
+        let seconds = |from, to| clock.delta_as_nanos(from, to) as f64 / 1e9;
         let mut latency_ns = histogram();
         for part in &parts {
             latency_ns.add(&part.latency_ns).expect("the same bounds");
         }
         Self {
             ops: parts.iter().map(|part| part.ops).sum(),
-            seconds: clock.delta_as_nanos(started_raw, ended_raw) as f64 / 1e9,
+            seconds: seconds(started_raw, ended_raw),
             latency_ns,
             latency_ns_max: parts.iter().map(|part| part.latency_ns_max).max().unwrap_or(0),
+            rates: parts
+                .iter()
+                .map(|part| part.ops as f64 / seconds(part.started_raw, part.ended_raw))
+                .collect(),
             tallies: parts.into_iter().map(|part| part.tally).collect(),
         }
     }

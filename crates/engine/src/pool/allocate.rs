@@ -119,6 +119,7 @@ impl Pool {
     /// providing a frame.
     pub fn allocate(&self) -> Result<NewPage<'_>> {
         let spare = self.reserve_frame()?;
+        self.ensure_cleaning()?; // as in `page_to_change`
         let pid = match self.take_id() {
             // The dead keep their places until the directory has forgotten them, and a few of them wait until there are many.
             Err(full @ Error::Full { .. }) => match self.waits.growth.time(|| self.bury_dead())? {

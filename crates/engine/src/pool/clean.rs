@@ -44,8 +44,6 @@ pub(super) struct Cleaning {
     images: AlignedBuf,
     batch_pages: usize,
     page_bytes: usize,
-    /// Why there will be no more rounds.
-    failed: Option<Error>,
 }
 
 /// A page whose image waits to be written.
@@ -64,7 +62,7 @@ impl Cleaning {
     /// Ready for the first round, of at most `batch_pages` pages.
     pub fn new(slots: Slots, batch_pages: usize, page_bytes: usize) -> Self {
         let images = AlignedBuf::zeroed(batch_pages * page_bytes);
-        Self { slots, images, batch_pages, page_bytes, failed: None }
+        Self { slots, images, batch_pages, page_bytes }
     }
 
     fn release(&mut self, slots: impl IntoIterator<Item = SlotId>) {
@@ -166,14 +164,12 @@ impl Pool {
         if frames.is_empty() && dead.is_empty() {
             return Ok(Vec::new());
         }
-        if let Some(error) = &cleaning.failed {
-            return Err(error.clone());
-        }
+        self.ensure_cleaning()?;
         let copied = self.copy_out(cleaning, frames, &dead);
         let written = self.write_out(cleaning, &copied, &dead);
         let (copied, not_written) = copied.split_at(written.as_ref().map_or(0, Vec::len));
         not_written.iter().for_each(|copied| self.frames.undo_write(copied.frame));
-        let slots = written.map_err(|error| self.judge(cleaning, error))?;
+        let slots = written.map_err(|error| self.judge(error))?;
         self.forget_first_dead(dead.len());
         self.counters.cleaned.fetch_add(copied.len() as u64, Relaxed);
         self.install(cleaning, copied, &slots);
@@ -339,14 +335,20 @@ impl Pool {
     }
 
     /// C3: a full disk is no failure; anything else is the last one.
-    fn judge(&self, cleaning: &mut Cleaning, error: Error) -> Error {
+    fn judge(&self, error: Error) -> Error {
         let error = match error {
             full @ Error::Full { .. } => return full,
             poisoned @ Error::Poisoned { .. } => poisoned,
             other => Error::Poisoned { cause: other.to_string() },
         };
         self.wal.poison(&error);
-        cleaning.failed = Some(error.clone());
+        let error = self.failed.get_or_init(|| error).clone();
+        self.free.give_all(self.frames.count());
         error
+    }
+
+    /// Errors: why there are no more rounds.
+    pub(super) fn ensure_cleaning(&self) -> Result<()> {
+        self.failed.get().map_or(Ok(()), |error| Err(error.clone()))
     }
 }

@@ -15,11 +15,20 @@ use foreshore_base::sync::{AtomicU64, AtomicUsize, Ordering::*};
 use foreshore_base::{FrameId, PageId, seeded_bug};
 use parking_lot::Mutex;
 use std::ops::Range;
+use std::thread;
+use std::time::Duration;
 
 /// Frames that a thread in need of one looks at before it leaves the search to the cleaner.
 const GLANCE: usize = 256;
 /// The cleaner is called when less than one frame in this many is free, and goes on until twice as many are.
 const LOW_SHARE: usize = 32;
+/// Of the frames one in this many, up to `KEPT_MAX`, is kept back for when nothing can be cleaned any more: all others may hold
+/// changes by then, and reads must go on.
+const KEPT_SHARE: usize = 32;
+const KEPT_MAX: usize = 8;
+/// How often a thread looks for a frame where nothing is cleaned any more, a millisecond apart: others may be reading pages into all
+/// that are clean.
+const LOOKS: usize = 100;
 
 /// Frames that hold no page, and the hand that finds more.
 pub(super) struct FreeFrames {
@@ -44,11 +53,12 @@ impl Free {
 }
 
 impl FreeFrames {
-    /// All of `count` frames are free.
+    /// All of `count` frames are free, but for a few that are kept back.
     pub fn new(count: usize) -> Self {
+        let given = count - (count / KEPT_SHARE).clamp(1, KEPT_MAX);
         Self {
-            free: Mutex::new(Free { used: Vec::new(), fresh: 0..count as u32 }),
-            len: AtomicUsize::new(count),
+            free: Mutex::new(Free { used: Vec::new(), fresh: 0..given as u32 }),
+            len: AtomicUsize::new(given),
             hand: AtomicU64::new(0),
             low: (count / LOW_SHARE).max(2),
         }
@@ -57,6 +67,11 @@ impl FreeFrames {
     /// How many there are.
     pub fn len(&self) -> usize {
         self.len.load(Relaxed)
+    }
+
+    /// How many pages may have frames at a time: all but what is kept back.
+    pub fn given(&self) -> u64 {
+        self.free.lock().fresh.end.into()
     }
 
     /// Those that are in use, or ever were: what no page was ever in is empty and clean.
@@ -81,6 +96,13 @@ impl FreeFrames {
     pub fn push(&self, frame: FrameId) {
         let mut free = self.free.lock();
         free.used.push(frame);
+        self.len.store(free.len(), Relaxed);
+    }
+
+    /// Gives also those that were kept back of the `count` frames: nothing is cleaned any more.
+    pub fn give_all(&self, count: usize) {
+        let mut free = self.free.lock();
+        free.fresh.end = count as u32;
         self.len.store(free.len(), Relaxed);
     }
 
@@ -122,9 +144,21 @@ impl Pool {
                 reclaimed = self.waits.frame.time(|| self.pace.wait(rounds));
             }
             if let Err(error) = reclaimed {
-                return self.find_frame().ok_or(error);
+                return self.find_clean_frame().ok_or(error);
             }
         }
+    }
+
+    /// A frame that is free, or clean, wherever it is and however hot.
+    fn find_clean_frame(&self) -> Option<FrameId> {
+        let find = || self.free.pop().or_else(|| (0..2 * self.frames.count()).find_map(|_| self.try_next()));
+        let looks = if self.ensure_cleaning().is_err() { LOOKS } else { 0 };
+        find().or_else(|| {
+            (0..looks).find_map(|_| {
+                thread::sleep(Duration::from_millis(1));
+                find()
+            })
+        })
     }
 
     /// A free frame, or one that the hand finds at a glance: less than a lap, so that no page is marked and evicted by

@@ -82,7 +82,7 @@ use page_ids::PageIds;
 use parking_lot::Mutex;
 use slots::Slots;
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use table::{Entry, FRAMES_MAX, PageTable, State};
 
 /// Is this a leaf file, or one of the directory?
@@ -163,6 +163,8 @@ pub(crate) struct Pool {
     dead: Mutex<VecDeque<Dead>>,
     /// Whoever holds this cleans; one round at a time.
     cleaning: Mutex<Cleaning>,
+    /// Why there will be no more rounds.
+    failed: OnceLock<Error>,
     pace: Pace,
     counters: Counters,
     waits: Waits,
@@ -290,6 +292,7 @@ impl Pool {
             ahead: Ahead::default(),
             dead: Mutex::default(),
             cleaning: Mutex::new(Cleaning::new(slots, batch_pages, options.page_bytes)),
+            failed: OnceLock::new(),
             pace: Pace::default(),
             counters: Counters::default(),
             waits: Waits::default(),
@@ -311,6 +314,19 @@ impl Pool {
         match self.table.load(pid).hot() {
             Some(frame) => Ok(Some(self.frame_page(frame))),
             None => self.page_slow(pid),
+        }
+    }
+
+    /// The same, for a page that is going to be changed. Where nothing is cleaned any more none is read for that: the few frames that
+    /// there are then are for those who read.
+    #[inline]
+    pub fn page_to_change(&self, pid: PageId) -> Result<Option<FramePage<'_>>> {
+        match self.table.load(pid).hot() {
+            Some(frame) => Ok(Some(self.frame_page(frame))),
+            None => {
+                let found = self.page_slow(pid)?;
+                self.ensure_cleaning().map(|()| found)
+            }
         }
     }
 
@@ -401,7 +417,7 @@ impl Pool {
     pub fn stats(&self) -> PoolStats {
         let slots = lock_or_wait(&self.cleaning).slots.capacity();
         PoolStats {
-            frames: self.frames.count() as u64,
+            frames: self.free.given(),
             frames_free: self.free.len() as u64,
             frames_dirty: self.free.touched().filter(|f| self.frames.rec_lsn(*f).is_some()).count() as u64,
             loads: self.counters.loads.load(Relaxed),

@@ -34,8 +34,10 @@ impl Tree {
     ) -> Result<(u64, Lsn)> {
         let mut loader = Loader::new(self, patience)?;
         let pushed = rows.into_iter().try_for_each(|row| loader.push(row, &mut make_room));
-        loader.put_large()?; // also before an error
-        pushed.and_then(|()| loader.finish())
+        // Also before an error: the rows before that are there.
+        loader.put_large()?;
+        let loaded = loader.finish();
+        pushed.and(loaded)
     }
 
     /// Where the table ends: above which key a leaf can be hung behind the last one, and the greatest key, if there is any row. Cells

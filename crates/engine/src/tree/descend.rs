@@ -349,7 +349,7 @@ impl Tree {
     }
 
     fn latch_from(&self, start: PageId, key: &[u8]) -> Result<Option<Latched<'_>>> {
-        self.latch_along(start, key, |id| self.pool.page(id))
+        self.latch_along(start, key, |id| self.pool.page_to_change(id))
     }
 
     /// Latches the leaf that covers `key`, beginning at page `id`; `None` if that is not (or no longer) left of `key`, or if `find`
