@@ -130,6 +130,44 @@ fn a_backup_beside_it_that_is_under_way_is_left_alone() {
     assert!(!files.into_iter().any(|name| name == "FORESHORE.backup"));
 }
 
+/// Compacts a database of which somebody moves the directory away meanwhile, and gives its name to what `take` makes. That is refused, and
+/// all rows are there, where only their owner may read them.
+#[track_caller]
+fn moved_while_it_is_copied(take: impl Fn(&Path, &Path)) -> (TempDir, PathBuf) {
+    let (dir, path) = sparse(500);
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
+    let (away, before) = (dir.path().join("away"), rows(&path));
+    let compacted = builder().compact(&path, |_| {
+        if !away.exists() {
+            fs::rename(&path, &away).unwrap();
+            take(&path, &away);
+        }
+    });
+    let refused = matches!(&compacted, Err(Error::Argument(told)) if told.contains("no longer"));
+    assert!(refused, "{compacted:?}");
+    assert_eq!((rows(&away), rows(&beside(&path))), (before.clone(), before));
+    assert_eq!(fs::metadata(beside(&path)).unwrap().mode() & 0o7777, 0o700);
+    (dir, path)
+}
+
+/// Another database is not removed, nor renamed, because it has the path that this one had.
+#[test]
+fn what_has_taken_its_place_meanwhile_stays() {
+    let (_dir, path) = moved_while_it_is_copied(|path, _| {
+        let db = builder().open(path).unwrap();
+        db.byte_table("t").unwrap().put(b"k", b"v").unwrap();
+        db.close().unwrap();
+    });
+    assert_eq!(rows(&path), [(b"k".to_vec(), b"v".to_vec())]);
+}
+
+/// Nor is a link, even one to where the database is now: a directory would take its name, and what it leads to would be removed.
+#[test]
+fn a_link_that_has_taken_its_place_meanwhile_stays() {
+    let (_dir, path) = moved_while_it_is_copied(|path, away| std::os::unix::fs::symlink(away, path).unwrap());
+    assert!(path.is_symlink());
+}
+
 #[test]
 fn a_link_to_the_directory_stays_one() {
     let (dir, path) = sparse(500);

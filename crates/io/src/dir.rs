@@ -58,6 +58,11 @@ impl DirVfs {
         Ok(Self { path: path.to_owned(), dir })
     }
 
+    /// What the system tells of the directory: of the one that was opened, wherever it is now, and whatever has its path.
+    pub fn metadata(&self) -> io::Result<fs::Metadata> {
+        fs::File::from(self.dir.try_clone()?).metadata()
+    }
+
     fn open_at(&self, name: &str, flags: OFlags) -> rustix::io::Result<OwnedFd> {
         let flags = flags | OFlags::RDWR | OFlags::CLOEXEC;
         retry_on_intr(|| openat(&self.dir, name, flags, Mode::from_raw_mode(0o644)))

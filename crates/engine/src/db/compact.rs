@@ -11,17 +11,23 @@
 //! Invariant K1: at every moment the database's path names a complete database with all its rows. A crash leaves beside it
 //! either what has the name of a backup that is not complete, which the next compaction throws away, or one of the two complete
 //! databases, which may be removed.
+//!
+//! Invariant K2: files are removed only from the directory that was opened, whose lock is held, wherever it is by now. Whatever else
+//! has taken its path meanwhile loses nothing, nor its name, but for a moment that is left: names cannot be exchanged on condition. So
+//! what takes the path between the last look and the exchange has the name of the copy then; that is told, and nothing is removed.
+//! Whether somebody has replaced the copy itself is not looked at.
 
 use crate::db::meta;
 use crate::db::options::Builder;
 use crate::db::{Copied, Database};
 use crate::error::{Error, Result};
-use foreshore_io::DirVfs;
+use foreshore_io::{DirVfs, Vfs};
 use serde::Serialize;
-use std::fs::{self, DirEntry, Metadata};
+use std::fs::{self, Metadata};
 use std::io;
 use std::os::unix::fs::{MetadataExt, chown};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// What a compaction did.
 ///
@@ -60,7 +66,8 @@ impl Builder {
     ///
     /// Errors: as [`Builder::open`]; [`Error::Argument`] if transactions are prepared (commit or roll them back first), if
     /// the directory holds other files too, if it cannot be renamed, as one where a file system is mounted or one of a lower layer of an
-    /// overlay, or if an interrupted compaction left a complete database beside it; [`Error::Full`].
+    /// overlay, if an interrupted compaction left a complete database beside it, or if the directory was moved away meanwhile (what has
+    /// its name then stays, as does the copy beside it); [`Error::Full`].
     ///
     /// ```
     /// # fn main() -> foreshore::Result<()> {
@@ -77,7 +84,9 @@ impl Builder {
         // The names exchanged are those of the real directory, not of a link to it. If there is none, who opens it tells.
         let real = fs::canonicalize(path).map_err(|e| Error::io(path.display().to_string(), &e));
         ensure_exchangeable(real.as_deref().unwrap_or(path))?;
-        let db = self.create(false).open(real.as_deref().unwrap_or(path))?;
+        let options = self.create(false);
+        let dir = Arc::new(options.open_directory(real.as_deref().unwrap_or(path))?);
+        let db = options.open_on(dir.clone())?;
         let path = real?;
         ensure_nothing_prepared(&db)?;
         let bytes_before = bytes_of_database(&path)?;
@@ -88,7 +97,7 @@ impl Builder {
             let what = "with the owner and the permissions of";
             Error::io(format!("making {} {what} {}", beside.display(), path.display()), &e)
         };
-        let is_new = create_like(&beside, &path).map_err(kept)?;
+        let is_new = create_like(&beside, &dir).map_err(kept)?;
         ensure_renamable(&path, &beside).inspect_err(|_| {
             if is_new {
                 let _ = fs::remove_dir_all(&beside); // empty, but for a mark
@@ -96,10 +105,12 @@ impl Builder {
         })?;
         let copied = db.backup_in(&beside, progress)?;
         let bytes_now = bytes_of_database(&beside)?;
-        make_like(&beside, &path).map_err(kept)?;
+        make_like(&beside, &dir).map_err(kept)?;
         db.engine.close()?;
+        ensure_not_moved(&dir, &path, &beside)?;
         exchange(&path, &beside, &|parent| parent.sync_all())?;
-        remove_old(&beside, &|file| fs::remove_file(file))
+        ensure_exchanged(&dir, &path, &beside)?;
+        remove_old(&dir, &beside, &|name| dir.remove(name))
             .map_err(|e| Error::io(format!("removing the old files, now in {}", beside.display()), &e))?;
         Ok(Compacted { copied, bytes_before, bytes_now })
     }
@@ -114,7 +125,7 @@ fn beside(path: &Path) -> PathBuf {
 
 /// Makes the directory `new` with owner and permissions of `old`, before anything is in it that others may not read; `false` for one
 /// that is there already, which may be somebody else's. So one that cannot be given away goes: the next attempt is to be told as soon.
-fn create_like(new: &Path, old: &Path) -> io::Result<bool> {
+fn create_like(new: &Path, old: &DirVfs) -> io::Result<bool> {
     match fs::create_dir(new) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
         Err(error) => Err(error),
@@ -147,8 +158,8 @@ fn ensure_renamable(path: &Path, beside: &Path) -> Result<()> {
 }
 
 /// Gives the directory `new`, and the files in it, owner and permissions of `old`.
-fn make_like(new: &Path, old: &Path) -> io::Result<()> {
-    let old = fs::metadata(old)?;
+fn make_like(new: &Path, old: &DirVfs) -> io::Result<()> {
+    let old = old.metadata()?;
     fs::set_permissions(new, old.permissions())?;
     give_away(new, &old)?;
     fs::read_dir(new)?.try_for_each(|file| give_away(&file?.path(), &old))
@@ -160,6 +171,39 @@ fn give_away(path: &Path, owner: &Metadata) -> io::Result<()> {
         return Ok(());
     }
     chown(path, Some(owner.uid()), Some(owner.gid()))
+}
+
+/// Is `dir` itself what `path` names? A link to it is not.
+fn is_at(dir: &DirVfs, path: &Path) -> bool {
+    let identity = |of: Metadata| (of.dev(), of.ino());
+    let [opened, named] = [dir.metadata(), fs::symlink_metadata(path)].map(|of| of.map(identity));
+    matches!((opened, named), (Ok(opened), Ok(named)) if opened == named)
+}
+
+/// K2: the copy takes hours, in which somebody may have moved the directory away, lock and all, and begun another database in its place.
+fn ensure_not_moved(dir: &DirVfs, path: &Path, beside: &Path) -> Result<()> {
+    match is_at(dir, path) {
+        true => Ok(()),
+        false => Err(Error::Argument(format!(
+            "{} is no longer the directory that was opened, which has been moved; its compact copy is complete, in {}: give it the \
+             name that you want",
+            path.display(),
+            beside.display()
+        ))),
+    }
+}
+
+/// K2: it may also have been moved between that look and the exchange.
+fn ensure_exchanged(dir: &DirVfs, path: &Path, beside: &Path) -> Result<()> {
+    match is_at(dir, beside) {
+        true => Ok(()),
+        false => Err(Error::Argument(format!(
+            "{} is the compact copy now, but the directory that was opened has been moved; nothing was removed: if {} is what had \
+             taken its place, give both the names that you want",
+            path.display(),
+            beside.display()
+        ))),
+    }
 }
 
 /// Gives the compact copy the database's name, and the database the copy's, durably; `sync` syncs their directory.
@@ -183,20 +227,17 @@ fn exchange(path: &Path, beside: &Path, sync: &dyn Fn(&fs::File) -> io::Result<(
     })
 }
 
-/// Removes the old database, whose lock is held; `remove` removes a file. First it gets the name of scrap (K1), which goes when all
-/// else is gone. The lock's file goes last: until then nobody else can use the directory, and what somebody may begin in it
-/// afterwards, another compaction perhaps, is not ours.
-fn remove_old(dir: &Path, remove: &dyn Fn(&Path) -> io::Result<()>) -> io::Result<()> {
-    let scrap = dir.join(meta::UNFINISHED_BACKUP);
-    fs::rename(dir.join(meta::NAME), &scrap)?;
-    let files = fs::read_dir(dir)?.collect::<io::Result<Vec<_>>>()?;
-    let is_data = |file: &&DirEntry| {
-        file.file_name().to_str().is_some_and(|name| name != meta::LOCK && meta::is_ours(name))
-    };
-    files.iter().filter(is_data).try_for_each(|file| remove(&file.path()))?;
-    remove(&scrap)?;
-    remove(&dir.join(meta::LOCK))?;
-    match fs::remove_dir(dir) {
+/// Removes the old database `dir`, whose lock is held, and its name `path`, which is another's perhaps by now (K2): then it is not empty.
+/// `remove` removes a file. First the database gets the name of scrap (K1), which goes when all else is gone. The lock's file goes last:
+/// until then nobody else can use the directory, and what somebody may begin in it afterwards, another compaction perhaps, is not ours.
+fn remove_old(dir: &DirVfs, path: &Path, remove: &dyn Fn(&str) -> io::Result<()>) -> io::Result<()> {
+    dir.rename(meta::NAME, meta::UNFINISHED_BACKUP)?;
+    let names = dir.list()?;
+    let is_data = |name: &&String| *name != meta::LOCK && meta::is_ours(name);
+    names.iter().filter(is_data).try_for_each(|name| remove(name))?;
+    remove(meta::UNFINISHED_BACKUP)?;
+    remove(meta::LOCK)?;
+    match fs::remove_dir(path) {
         Err(error) if error.kind() != io::ErrorKind::DirectoryNotEmpty => Err(error),
         _ => Ok(()),
     }
@@ -258,7 +299,6 @@ fn bytes_of_database(path: &Path) -> Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use foreshore_io::Vfs;
     use std::cell::{Cell, RefCell};
 
     /// K1: both are complete, and whoever has to do something about it is told what.
@@ -282,22 +322,26 @@ mod tests {
         assert!(refused.to_string().contains("move it there yourself"), "{refused}");
     }
 
+    fn small() -> Builder {
+        Database::builder().leaf_bytes(4096).ring_bytes(64 << 10).segment_bytes(64 << 10)
+    }
+
     /// A removal that is cut short leaves what the next compaction throws away. What somebody has laid there meanwhile stays.
     #[test]
     fn what_is_left_of_the_old_files_is_scrap() {
-        let small = Database::builder().leaf_bytes(4096).ring_bytes(64 << 10).segment_bytes(64 << 10);
         let remove_up_to = |most: usize| {
             let dir = tempfile::tempdir().unwrap();
             let (path, removed) = (dir.path().join("old"), Cell::new(0));
-            small.clone().open(&path).unwrap().close().unwrap();
+            small().open(&path).unwrap().close().unwrap();
             fs::write(path.join("notes.txt"), "").unwrap();
-            let remove = |file: &Path| match removed.get() == most {
+            let dir = DirVfs::open(&path, false).unwrap();
+            let remove = |name: &str| match removed.get() == most {
                 true => Err(io::ErrorKind::Interrupted.into()),
-                false => fs::remove_file(file).map(|()| removed.set(removed.get() + 1)),
+                false => dir.remove(name).map(|()| removed.set(removed.get() + 1)),
             };
-            let done = remove_old(&path, &remove).is_ok();
+            let done = remove_old(&dir, &path, &remove).is_ok();
             fs::remove_file(path.join("notes.txt")).expect("it is not ours");
-            assert!(meta::is_scrap(&DirVfs::open(&path, false).unwrap()).unwrap(), "{most} files removed");
+            assert!(meta::is_scrap(&dir).unwrap(), "{most} files removed");
             done
         };
         let files = (0..).find(|most| remove_up_to(*most)).unwrap();
@@ -311,23 +355,43 @@ mod tests {
         let path = dir.path().join("old");
         Database::open(&path).unwrap().close().unwrap();
         // Who compacts has the lock, and no thread that makes files.
-        let lock =
-            DirVfs::open(&path, false).unwrap().lock(meta::LOCK).unwrap_or_else(|_| panic!("nobody has it"));
+        let old = DirVfs::open(&path, false).unwrap();
+        let lock = old.lock(meta::LOCK).unwrap_or_else(|_| panic!("nobody has it"));
         let removed = RefCell::new(Vec::new());
-        let remove = |file: &Path| {
+        let remove = |name: &str| {
             assert!(matches!(Database::open(&path), Err(Error::Locked { .. })));
-            removed.borrow_mut().push(file.to_path_buf());
-            fs::remove_file(file)
+            removed.borrow_mut().push(name.to_owned());
+            old.remove(name)
         };
-        remove_old(&path, &remove).unwrap();
-        assert_eq!(removed.borrow().last(), Some(&path.join(meta::LOCK)));
+        remove_old(&old, &path, &remove).unwrap();
+        assert_eq!(removed.borrow().last().map(String::as_str), Some(meta::LOCK));
         assert!(removed.borrow().len() > 4 && !path.exists());
         drop(lock);
         // Somebody makes a database there at once.
-        fs::create_dir(&path).unwrap();
+        let old = DirVfs::open(&path, true).unwrap();
         [meta::NAME, meta::LOCK].iter().for_each(|name| fs::write(path.join(name), "").unwrap());
-        let taken = |file: &Path| fs::remove_file(file).and_then(|()| fs::write(path.join("new"), ""));
-        remove_old(&path, &taken).unwrap();
+        let taken = |name: &str| old.remove(name).and_then(|()| fs::write(path.join("new"), ""));
+        remove_old(&old, &path, &taken).unwrap();
         assert!(path.join("new").exists());
+    }
+
+    /// K2, where somebody comes between the looks and what they are for.
+    #[test]
+    fn only_what_was_opened_is_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let [path, beside, away] = ["db", "db.compacting", "away"].map(|name| dir.path().join(name));
+        let make = |path: &Path| small().open(path).unwrap().close().unwrap();
+        [&path, &beside].into_iter().for_each(|path| make(path));
+        let opened = DirVfs::open(&path, false).unwrap();
+        ensure_not_moved(&opened, &path, &beside).unwrap();
+        fs::rename(&path, &away).unwrap();
+        make(&path);
+        ensure_not_moved(&opened, &path, &beside).unwrap_err();
+        exchange(&path, &beside, &|_| Ok(())).unwrap();
+        let told = ensure_exchanged(&opened, &path, &beside).unwrap_err().to_string();
+        assert!(told.contains("nothing was removed"), "{told}");
+        remove_old(&opened, &beside, &|name| opened.remove(name)).unwrap();
+        assert_eq!(fs::read_dir(&away).unwrap().count(), 0);
+        assert!([path, beside].iter().all(|path| path.join(meta::NAME).exists()));
     }
 }

@@ -313,15 +313,19 @@ impl Builder {
     /// # Ok(()) }
     /// ```
     pub fn open(self, path: impl AsRef<Path>) -> Result<Database> {
-        let path = path.as_ref();
-        let vfs = DirVfs::open(path, self.create).map_err(|e| match e.kind() {
+        let dir = self.open_directory(path.as_ref())?;
+        self.open_on(Arc::new(dir))
+    }
+
+    /// The directory of the database in `path`.
+    pub(crate) fn open_directory(&self, path: &Path) -> Result<DirVfs> {
+        DirVfs::open(path, self.create).map_err(|e| match e.kind() {
             io::ErrorKind::NotFound if !self.create => Error::Incompatible {
                 dir: path.display().to_string(),
                 detail: "there is no such directory, and creating one was not asked for".into(),
             },
             _ => Error::io(format!("opening the directory {}", path.display()), &e),
-        })?;
-        self.open_on(Arc::new(vfs))
+        })
     }
 
     /// Opens the database on any [`Vfs`], for example a [simulated disk](crate::vfs::SimDisk). Errors: as [`Builder::open`].
