@@ -6,6 +6,7 @@ use common::{TINY_SEGMENT_BYTES, tiny};
 use foreshore::{Builder, Database, Error};
 use foreshore_io::{DirVfs, Vfs};
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
@@ -100,11 +101,13 @@ fn a_creation_beside_it_that_is_under_way_is_left_alone() {
     let (_dir, path) = sparse(500);
     let other = DirVfs::open(beside(&path), true).unwrap();
     let lock = other.lock("LOCK").unwrap();
+    let permissions = fs::metadata(beside(&path)).unwrap().permissions();
     let files = ["FORESHORE.creating", "leaves.db"].map(|name| beside(&path).join(name));
     files.iter().for_each(|file| fs::write(file, "").unwrap());
     let error = builder().compact(&path, |_| {}).unwrap_err();
     assert!(matches!(error, Error::Locked { .. }), "{error}");
     files.iter().for_each(|file| assert!(file.exists(), "{file:?} is gone"));
+    assert_eq!(fs::metadata(beside(&path)).unwrap().permissions(), permissions);
     drop(lock); // its process has died
     builder().compact(&path, |_| {}).unwrap();
     assert!(!beside(&path).exists());
@@ -193,6 +196,49 @@ fn owner_and_permissions_stay() {
         let files = fs::read_dir(&path).unwrap().map(|file| file.unwrap().metadata().unwrap());
         for found in files.chain([directory]) {
             assert_eq!((found.uid(), found.gid()), (1234, 1234));
+        }
+    }
+}
+
+/// What only its files keep from others, in a directory that all may look into, others may not read either while it is copied, nor
+/// afterwards. Nor may they in a directory that an interrupted compaction left.
+#[test]
+fn the_copy_is_as_private_as_the_files() {
+    let (_dir, path) = sparse(500);
+    let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o7777;
+    let set_mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    let files = |path: &Path| fs::read_dir(path).unwrap().map(|file| file.unwrap().path());
+    set_mode(&path, 0o755);
+    for private in [0o600, 0o640] {
+        files(&path).for_each(|file| set_mode(&file, private));
+        let mut meanwhile = BTreeSet::new();
+        builder().compact(&path, |_| _ = meanwhile.insert(mode(&beside(&path)))).unwrap();
+        let files: BTreeSet<_> = files(&path).map(|file| mode(&file)).collect();
+        let only = |mode| BTreeSet::from([mode]);
+        assert_eq!((meanwhile, mode(&path), files), (only(0o700), 0o755, only(private)));
+        // What a compaction leaves that was cut short while it removed the old files.
+        fs::create_dir(beside(&path)).unwrap();
+        fs::write(beside(&path).join("FORESHORE.backup"), "").unwrap();
+        set_mode(&beside(&path), 0o755);
+    }
+}
+
+/// The files are given to the group of the directory. If they had another one, it may do no more with them than others might.
+#[test]
+fn a_group_that_the_files_did_not_have_learns_nothing() {
+    let (_dir, path) = sparse(500);
+    let files = || fs::read_dir(&path).unwrap().map(|file| file.unwrap().path());
+    // Only root may choose any group.
+    if files().all(|file| chown(file, None, Some(4321)).is_ok()) {
+        for (before, after) in [(0o660, 0o600), (0o664, 0o644)] {
+            for file in files() {
+                fs::set_permissions(&file, fs::Permissions::from_mode(before)).unwrap();
+                chown(file, None, Some(4321)).unwrap();
+            }
+            builder().compact(&path, |_| {}).unwrap();
+            let modes: BTreeSet<_> =
+                files().map(|file| fs::metadata(file).unwrap().mode() & 0o7777).collect();
+            assert_eq!(modes, BTreeSet::from([after]));
         }
     }
 }

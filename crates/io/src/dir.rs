@@ -63,6 +63,13 @@ impl DirVfs {
         fs::File::from(self.dir.try_clone()?).metadata()
     }
 
+    /// What the system tells of the file `name` in that directory.
+    pub fn metadata_of(&self, name: &str) -> io::Result<fs::Metadata> {
+        check_name(name)?;
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        fs::File::from(openat(&self.dir, name, flags, Mode::empty())?).metadata()
+    }
+
     fn open_at(&self, name: &str, flags: OFlags) -> rustix::io::Result<OwnedFd> {
         let flags = flags | OFlags::RDWR | OFlags::CLOEXEC;
         retry_on_intr(|| openat(&self.dir, name, flags, Mode::from_raw_mode(0o644)))

@@ -313,19 +313,23 @@ fn a_directory_is_created_only_when_asked() {
     assert_eq!(kind(DirVfs::open(path.join("a"), false)), ErrorKind::NotADirectory);
 }
 
-/// What is asked of a directory is asked of the one that was opened, which may have another name by now.
+/// What is asked of a directory, or of a file in it, is asked of the one that was opened, which may have another name by now.
 #[test]
 fn a_directory_is_known_again_when_it_has_moved() {
     let dir = TempDir::on_disk();
     let [path, away] = ["a", "away"].map(|name| dir.path().join(name));
     let vfs = DirVfs::open(&path, true).unwrap();
+    buffered(&vfs, "a");
     std::fs::rename(&path, &away).unwrap();
     std::fs::create_dir(&path).unwrap();
-    let inode = |path| std::fs::metadata(path).unwrap().ino();
+    let inode = |path: &Path| std::fs::metadata(path).unwrap().ino();
     let opened = vfs.metadata().unwrap();
     assert!(opened.is_dir());
     assert_eq!(opened.ino(), inode(&away));
     assert_ne!(opened.ino(), inode(&path));
+    assert_eq!(vfs.metadata_of("a").unwrap().ino(), inode(&away.join("a")));
+    assert_eq!(kind(vfs.metadata_of("b")), ErrorKind::NotFound);
+    assert_eq!(kind(vfs.metadata_of("..")), ErrorKind::InvalidInput);
 }
 
 /// A directory that holds others is not empty, but the root of a file system may be.

@@ -17,15 +17,16 @@
 //! what takes the path between the last look and the exchange has the name of the copy then; that is told, and nothing is removed.
 //! Whether somebody has replaced the copy itself is not looked at.
 
+use crate::db::engine;
 use crate::db::meta;
 use crate::db::options::Builder;
 use crate::db::{Copied, Database};
 use crate::error::{Error, Result};
 use foreshore_io::{DirVfs, Vfs};
 use serde::Serialize;
-use std::fs::{self, Metadata};
+use std::fs::{self, DirBuilder, Metadata, Permissions};
 use std::io;
-use std::os::unix::fs::{MetadataExt, chown};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -64,6 +65,10 @@ impl Builder {
     /// Needs room for the result beside the old files, in the directory `path` with `.compacting` behind its name. Whatever
     /// happens, `path` names a complete database.
     ///
+    /// The directory keeps its owner, its group and its permissions. The files get that owner and that group, and the permissions of the
+    /// file `FORESHORE`; if that had another group, the directory's may do with them what others may. While the copy is made only its
+    /// owner can look into it.
+    ///
     /// Errors: as [`Builder::open`]; [`Error::Argument`] if transactions are prepared (commit or roll them back first), if
     /// the directory holds other files too, if it cannot be renamed, as one where a file system is mounted or one of a lower layer of an
     /// overlay, if an interrupted compaction left a complete database beside it, or if the directory was moved away meanwhile (what has
@@ -93,11 +98,7 @@ impl Builder {
         let beside = beside(&path);
         ensure_replaceable(&beside)?;
 
-        let kept = |e| {
-            let what = "with the owner and the permissions of";
-            Error::io(format!("making {} {what} {}", beside.display(), path.display()), &e)
-        };
-        let is_new = create_like(&beside, &dir).map_err(kept)?;
+        let is_new = make_private(&beside, &dir)?;
         ensure_renamable(&path, &beside).inspect_err(|_| {
             if is_new {
                 let _ = fs::remove_dir_all(&beside); // empty, but for a mark
@@ -105,7 +106,7 @@ impl Builder {
         })?;
         let copied = db.backup_in(&beside, progress)?;
         let bytes_now = bytes_of_database(&beside)?;
-        make_like(&beside, &dir).map_err(kept)?;
+        make_like(&beside, &dir).map_err(|e| not_alike(&beside, &dir, &e))?;
         db.engine.close()?;
         ensure_not_moved(&dir, &path, &beside)?;
         exchange(&path, &beside, &|parent| parent.sync_all())?;
@@ -123,19 +124,42 @@ fn beside(path: &Path) -> PathBuf {
     name.into()
 }
 
-/// Makes the directory `new` with owner and permissions of `old`, before anything is in it that others may not read; `false` for one
-/// that is there already, which may be somebody else's. So one that cannot be given away goes: the next attempt is to be told as soon.
-fn create_like(new: &Path, old: &DirVfs) -> io::Result<bool> {
-    match fs::create_dir(new) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+/// Makes the directory `new`, into which nobody but the owner of `old` can look, before anything is in it that others may not read;
+/// `false` for one that is there already. One that cannot be given away goes: the next attempt is to be told as soon.
+fn make_private(new: &Path, old: &DirVfs) -> Result<bool> {
+    let made = match DirBuilder::new().mode(0o700).create(new) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            return take_scrap(new, old).map(|()| false);
+        }
         Err(error) => Err(error),
-        Ok(()) => make_like(new, old).map(|()| true).inspect_err(|_| drop(fs::remove_dir(new))),
-    }
+        Ok(()) => keep_others_out(new, old).inspect_err(|_| drop(fs::remove_dir(new))),
+    };
+    made.map(|()| true).map_err(|e| not_alike(new, old, &e))
+}
+
+/// The scrap that is there may be somebody else's, who makes a backup or a database of it: while he has the lock, and when it is complete,
+/// it stays as it is. Who takes the lock after us, before the copy does, finds himself in the owner's directory.
+fn take_scrap(scrap: &Path, old: &DirVfs) -> Result<()> {
+    let failed = |e| not_alike(scrap, old, &e);
+    let _lock = engine::lock(&DirVfs::open(scrap, false).map_err(failed)?)?;
+    ensure_replaceable(scrap)?;
+    keep_others_out(scrap, old).map_err(failed)
+}
+
+/// Gives the directory `new` to the owner of `old`, with his permissions there, and nobody else's.
+fn keep_others_out(new: &Path, old: &DirVfs) -> io::Result<()> {
+    let old = old.metadata()?;
+    give_away(new, &old)?;
+    fs::set_permissions(new, Permissions::from_mode(old.mode() & 0o700))
+}
+
+fn not_alike(new: &Path, old: &DirVfs, error: &io::Error) -> Error {
+    let what = "with the owner and the permissions of";
+    Error::io(format!("making {} {what} {}", new.display(), old.describe()), error)
 }
 
 /// A directory that a container's image brings keeps its name, too, where the file system cannot rename what is of a lower layer.
-/// `beside` must not be empty for that: if it is, it gets the mark of scrap (K1). What is there may be somebody's who makes a backup or a
-/// database there.
+/// `beside` must not be empty for that: if it is, it gets the mark of scrap (K1).
 fn ensure_renamable(path: &Path, beside: &Path) -> Result<()> {
     let mark = beside.join(meta::UNFINISHED_BACKUP);
     let is_empty = fs::read_dir(beside).map(|mut files| files.next().is_none());
@@ -157,12 +181,28 @@ fn ensure_renamable(path: &Path, beside: &Path) -> Result<()> {
     })
 }
 
-/// Gives the directory `new`, and the files in it, owner and permissions of `old`.
+/// Gives the directory `new`, and the files in it, owner and permissions of `old`, and of the files there. The directory's permissions come
+/// last: they let others in.
 fn make_like(new: &Path, old: &DirVfs) -> io::Result<()> {
-    let old = old.metadata()?;
-    fs::set_permissions(new, old.permissions())?;
-    give_away(new, &old)?;
-    fs::read_dir(new)?.try_for_each(|file| give_away(&file?.path(), &old))
+    let directory = old.metadata()?;
+    let of_files = permissions_of_files(&directory, &old.metadata_of(meta::NAME)?);
+    for file in fs::read_dir(new)? {
+        let file = file?.path();
+        fs::set_permissions(&file, of_files.clone())?;
+        give_away(&file, &directory)?;
+    }
+    give_away(new, &directory)?;
+    fs::set_permissions(new, directory.permissions())
+}
+
+/// What others may do with the files that are given to the directory's owner and group: as with `file`, one of the old ones. A group that
+/// this did not have was among those others.
+fn permissions_of_files(directory: &Metadata, file: &Metadata) -> Permissions {
+    let (mode, of_others) = (file.mode(), file.mode() & 0o007);
+    match file.gid() == directory.gid() {
+        true => file.permissions(),
+        false => Permissions::from_mode((mode & !0o070) | (of_others << 3)),
+    }
 }
 
 fn give_away(path: &Path, owner: &Metadata) -> io::Result<()> {

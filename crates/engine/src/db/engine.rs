@@ -310,7 +310,7 @@ fn index_stats(tree: &Tree) -> IndexStats {
     }
 }
 
-fn lock(vfs: &dyn Vfs) -> Result<Box<dyn Send + Sync>> {
+pub(crate) fn lock(vfs: &dyn Vfs) -> Result<Box<dyn Send + Sync>> {
     vfs.lock(meta::LOCK).map_err(|e| match e {
         LockError::Held(pid) => Error::Locked { dir: vfs.describe(), pid },
         LockError::Io(e) => {
