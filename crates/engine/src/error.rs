@@ -316,6 +316,19 @@ impl Error {
 mod tests {
     use super::*;
 
+    #[test]
+    fn the_book_says_what_to_do_about_every_error() {
+        let page = include_str!("../../../docs/limits.md");
+        let (_, variants) = include_str!("error.rs").split_once("pub enum Error {").unwrap();
+        let variants = variants.split_once("\n}").unwrap().0.lines();
+        let names = variants
+            .filter_map(|line| line.strip_prefix("    ").filter(|line| line.starts_with(char::is_uppercase)));
+        let names: Vec<_> =
+            names.map(|line| line.split(|c: char| !c.is_alphanumeric()).next().unwrap()).collect();
+        assert!(names.len() > 20, "{names:?}");
+        names.iter().for_each(|name| assert!(page.contains(&format!("`{name}`")), "{name}"));
+    }
+
     /// Who holds too many snapshots is not sent to look for transactions.
     #[test]
     fn too_many_may_be_snapshots() {
