@@ -21,7 +21,8 @@ pub enum Length {
     Brief,
     /// It walks through tables, or waits for transactions.
     Long,
-    /// It ends a transaction, for which those of the other lengths may wait; or reads much, and waits for nobody either.
+    /// It ends a transaction, for which those of the other lengths may wait, or waits until one is rolled back; or reads much, and waits
+    /// for nobody either.
     Ending,
 }
 

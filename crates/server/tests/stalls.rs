@@ -283,6 +283,23 @@ fn a_long_transaction_whose_client_is_killed_stops_nobody() {
     assert!(longest < took / 2 + Duration::from_millis(30), "{longest:?} of {took:?}");
 }
 
+/// Nor does who goes on with a long transaction while that is rolled back, as for having been idle.
+#[test]
+fn a_transaction_that_others_roll_back_stops_nobody() {
+    let server = Running::with(one_loop());
+    let (mut c, mut holder) = (server.client(), server.client());
+    begin_long(&mut holder, "KV.BEGIN", 300_000);
+    let [number] = server.db.transactions()[..] else { panic!("there is one transaction") };
+    let before = server.db.stats().log_bytes;
+    thread::scope(|scope| {
+        let aborting = scope.spawn(|| server.db.abort(number));
+        common::until("it is being rolled back", || server.db.stats().log_bytes > before);
+        holder.send(&["GET row:0"]);
+        stops_nobody(&mut c, "GET", || assert!(holder.reply().error().starts_with("ABORTED")));
+        assert!(aborting.join().unwrap().unwrap(), "it was running");
+    });
+}
+
 /// Begins a transaction, and sets rows in it.
 fn begin_long(c: &mut Client, begin: &str, rows: usize) -> Vec<Value> {
     let mut replies = vec![c.call(begin)];

@@ -253,6 +253,23 @@ impl Transaction {
         self.shared.has_lost_by(|_| true)
     }
 
+    /// Is a call of it under way in another thread, or is it being rolled back there, as by
+    /// [`Database::abort`](crate::Database::abort), which takes as long as it did? Then a further call waits for that. For who must not
+    /// wait, and lets another thread call.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let t = db.byte_table("t")?;
+    /// let tx = db.begin()?;
+    /// tx.bytes(&t).put(b"k", b"v")?;
+    /// assert!(!tx.is_busy(), "a call that has returned keeps none waiting");
+    /// # Ok(()) }
+    /// ```
+    pub fn is_busy(&self) -> bool {
+        self.shared.is_busy()
+    }
+
     /// Commits, and waits as long as the durability asks.
     ///
     /// Errors: those of the transaction, if it was rolled back before; [`Error::Poisoned`] after a failed write or sync:
@@ -459,7 +476,7 @@ impl Shared {
         }
     }
 
-    /// Is a call of its owner under way?
+    /// Is a call of its owner under way, or is it being aborted?
     pub fn is_busy(&self) -> bool {
         self.state.is_locked()
     }

@@ -21,7 +21,7 @@ use crate::reply::{Protocol, Reply};
 use crate::request::{Args, OwnedArgs};
 use crate::session::Session;
 use crate::shared::{Open, Place, Shared, Target, Wanted};
-use foreshore::Error;
+use foreshore::{Error, Transaction};
 use parking_lot::Mutex;
 use std::borrow::Cow;
 use std::mem::take;
@@ -331,14 +331,16 @@ fn attempt(call: &mut Call<'_>, waited: Waited) -> Attempt {
     Attempt::Done(Next::Go)
 }
 
-/// Is the request known to be so heavy that the loop's other clients should not wait for it? What turns out to be is
-/// [`CommandError::TooHeavy`].
+/// Is the request known to be so heavy, or to wait for so long, that the loop's other clients should not wait for it? What turns out
+/// to be heavy is [`CommandError::TooHeavy`].
 pub fn is_heavy(session: &Session, args: &Args<'_>) -> bool {
     let is = |name: &str| args.at(0).eq_ignore_ascii_case(name.as_bytes());
     match &session.queue {
         Some(queue) => {
             is("EXEC") && (queue.weight >= HEAVY || session.watches.value_bytes() > READ_BYTES_MAX)
         }
+        // Nobody else calls it: it was idle, and is being rolled back, which takes as long as it did.
+        None if session.transaction.as_ref().is_some_and(Transaction::is_busy) => true,
         None if session.place.is_some() && is("KV.COMMIT") => session.weight >= HEAVY,
         None => {
             let weight = table::weight(args);
@@ -516,7 +518,7 @@ mod tests {
     use super::*;
     use crate::options::Options;
     use crate::request::{Limits, Parser};
-    use foreshore::{Database, Transaction, TransactionOptions};
+    use foreshore::{Database, TransactionOptions};
 
     /// A server over an empty table, and its only client.
     fn served(options: Options) -> (Arc<Shared>, Session) {
