@@ -459,10 +459,14 @@ impl EventLoop {
     fn stop_if_asked(&mut self) {
         if self.shared.is_stopping() && self.ends.is_none() {
             self.ends = Some(Instant::now() + self.shared.options.grace.min(GRACE_MAX));
-            for (at, connection) in &mut self.connections {
+            let mut connections = std::mem::take(&mut self.connections);
+            for (at, connection) in &mut connections {
+                // The client may be waiting for a reply, and this is none: nobody has the id 0.
+                self.give_up(&mut connection.session, (at, 0));
                 connection.close();
                 self.ready.push(at);
             }
+            self.connections = connections;
         }
     }
 
@@ -505,7 +509,7 @@ impl EventLoop {
         self.shared.clients.leave(id);
     }
 
-    /// Rolls back what a client holds that has left.
+    /// Rolls back what a client holds that has left, or is to.
     fn give_up(&self, session: &mut Session, client: (usize, u64)) {
         if let Some(open) = session.take_open() {
             // To roll it back takes as long as it did. Not handed over, it is done here.
@@ -542,6 +546,41 @@ mod tests {
         event_loop.read_messages();
         assert!(event_loop.connections.is_empty());
         assert_eq!(shared.clients.count(), 0);
+    }
+
+    /// Clients whose writes are executed wait for their answers meanwhile, and only as long as the grace.
+    #[test]
+    fn a_loop_that_stops_leaves_rollbacks_to_others() {
+        let shared = Arc::new(Shared::new(Database::in_memory().unwrap(), Options::default()));
+        shared.open(&default_table()).unwrap();
+        let mut event_loop = EventLoop::new(0, shared.clone()).unwrap();
+        let mut helpers = Vec::new();
+        shared.chores.start(&shared, &mut helpers).unwrap();
+        let keep_busy = |_| {
+            let (held, released) = std::sync::mpsc::channel::<()>();
+            let work = Box::new(move |_: &Shared| {
+                _ = released.recv();
+                Brought::Reply(Vec::new())
+            });
+            assert!(shared.chores.hand_over(Length::Ending, Chore { work, home: 0, client: (0, 0) }).is_ok());
+            held
+        };
+        let busy: Vec<_> = (0..2).map(keep_busy).collect();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let addr = listener.local_addr().unwrap();
+        let client = shared.clients.enter((addr, addr), 0, &default_table().name, 1).unwrap();
+        event_loop.enter(TcpStream::connect(addr).unwrap(), client).unwrap();
+        let (_, connection) = event_loop.connections.iter_mut().next().unwrap();
+        let open = shared.begin_open().unwrap().unwrap();
+        (connection.session.transaction, connection.session.place) =
+            (Some(open.transaction), Some(open.place));
+        shared.stop();
+        event_loop.stop_if_asked();
+        assert_eq!(shared.db.transactions().len(), 1, "who could roll it back is busy");
+        shared.chores.stop();
+        drop(busy);
+        helpers.into_iter().for_each(|helper| helper.join().unwrap());
+        assert!(shared.db.transactions().is_empty() && shared.open_transactions() == 0);
     }
 
     #[test]
