@@ -28,14 +28,21 @@ pub struct Client {
     pub told: Mutex<Told>,
 }
 
+/// What a client calls itself.
+#[derive(Clone, Default)]
+pub struct Names {
+    /// CLIENT SETNAME.
+    pub client: String,
+    /// CLIENT SETINFO LIB-NAME.
+    pub library: String,
+    /// CLIENT SETINFO LIB-VER.
+    pub library_version: String,
+}
+
 /// What changes about a client.
 pub struct Told {
-    /// CLIENT SETNAME.
-    pub name: String,
-    /// CLIENT SETINFO LIB-NAME.
-    pub lib_name: String,
-    /// CLIENT SETINFO LIB-VER.
-    pub lib_version: String,
+    /// What it calls itself.
+    pub names: Names,
     /// The table its commands mean.
     pub table: String,
     /// Is it between MULTI and EXEC, or between KV.BEGIN and its end?
@@ -69,7 +76,7 @@ impl Client {
             self.id,
             self.addr,
             self.local_addr,
-            told.name,
+            told.names.client,
             self.since.elapsed().as_secs(),
             told.active.elapsed().as_secs(),
             if told.in_transaction { "x" } else { "N" },
@@ -77,8 +84,8 @@ impl Client {
             told.bytes,
             told.command,
             told.protocol,
-            told.lib_name,
-            told.lib_version,
+            told.names.library,
+            told.names.library_version,
             self.home,
         )
     }
@@ -113,9 +120,7 @@ impl Clients {
         }
         let now = Instant::now();
         let told = Told {
-            name: String::new(),
-            lib_name: String::new(),
-            lib_version: String::new(),
+            names: Names::default(),
             table: table.to_owned(),
             in_transaction: false,
             queued: -1,

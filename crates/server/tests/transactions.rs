@@ -58,17 +58,48 @@ fn exec_opens_the_tables_that_it_needs() {
     }
 }
 
-/// EXEC answers first, and the connection ends then; the event loop goes on.
+/// What EXEC could not take back it does not do: it may have to begin again, or do nothing.
 #[test]
-fn who_kills_itself_in_exec_is_answered() {
-    let server = Running::with(Options { threads: 1, ..options() });
-    let (mut c, mut other) = (server.client(), server.client());
-    c.call("MULTI");
-    c.call(&format!("CLIENT KILL {}", c.stream.local_addr().unwrap()));
-    c.call("SET k v");
-    assert_eq!(c.call("EXEC"), List(vec![ok(), ok()]));
-    assert_eq!(c.try_reply(), None);
-    assert_eq!(other.call("GET k"), text("v"));
+fn what_cannot_be_taken_back_is_not_queued() {
+    let server = Running::with(Options { lock_timeout: Duration::from_millis(50), ..options() });
+    let (mut holder, mut c, mut other) = (server.client(), server.client(), server.client());
+    let Int(id) = other.call("CLIENT ID") else { panic!("an id is a number") };
+    assert_eq!(c.call("CONFIG SET slowlog-log-slower-than 0"), ok());
+    assert_eq!((holder.call("KV.BEGIN"), holder.call("SET k held")), (ok(), ok()));
+    for line in ["CONFIG SET timeout 77", &format!("client kill ID {id}"), "SLOWLOG RESET"] {
+        c.send(&["MULTI", line, "SET k v", "EXEC"]);
+        let replies: Vec<_> = (0..4).map(|_| c.reply()).collect();
+        assert_eq!(c.call("CONFIG GET timeout"), list(["timeout", "0"]), "{line}: {replies:?}");
+        assert_eq!(other.call("PING"), text("PONG"), "{line}: {replies:?}");
+        assert!(matches!(c.call("SLOWLOG LEN"), Int(5..)), "{line}: {replies:?}");
+        assert!(replies[1].error().contains("not possible after MULTI"), "{line}: {replies:?}");
+        assert!(replies[3].error().starts_with("EXECABORT"), "{line}: {replies:?}");
+    }
+    c.send(&["MULTI", "CONFIG GET timeout", "SLOWLOG LEN", "CLIENT ID", "EXEC"]);
+    assert_eq!((0..5).map(|_| c.reply()).last().expect("five").list().len(), 3, "what only asks is queued");
+}
+
+/// Whoever is told that EXEC did nothing is called what it was.
+#[test]
+fn an_exec_that_does_nothing_leaves_names() {
+    let server = Running::with(Options { lock_timeout: Duration::from_millis(50), ..options() });
+    let (mut holder, mut c) = (server.client(), server.client());
+    assert_eq!((holder.call("KV.BEGIN"), holder.call("SET k held")), (ok(), ok()));
+    assert_eq!((c.call("CLIENT SETNAME before"), c.call("CLIENT SETINFO LIB-NAME old")), (ok(), ok()));
+    let renaming =
+        ["CLIENT SETNAME a", "CLIENT SETINFO LIB-NAME new", "CLIENT SETINFO LIB-VER 2", "HELLO 3 SETNAME b"];
+    c.send(&[&["MULTI"], &renaming[..], &["SET k v", "EXEC"]].concat());
+    (0..6).for_each(|_| _ = c.reply());
+    assert!(c.reply().error().starts_with("TRYAGAIN"));
+    let info = c.call("CLIENT INFO");
+    assert!(
+        info.text().contains(" name=before ") && info.text().contains(" lib-name=old lib-ver= "),
+        "{info:?}"
+    );
+    assert_eq!(holder.call("KV.ROLLBACK"), ok());
+    c.send(&["MULTI", "CLIENT SETNAME a", "SET k v", "EXEC"]);
+    assert_eq!((0..4).map(|_| c.reply()).last(), Some(List(vec![ok(), ok()])));
+    assert_eq!(c.call("CLIENT GETNAME"), text("a"));
 }
 
 #[test]

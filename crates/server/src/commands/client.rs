@@ -17,12 +17,12 @@ pub fn client(call: &mut Call<'_>) -> Outcome {
             call.reply().count(id);
         }
         (b"GETNAME", 2) => {
-            let name = call.session.client.told.lock().name.clone();
+            let name = call.session.client.told.lock().names.client.clone();
             call.reply().bulk_or_null(Some(name.as_bytes()).filter(|name| !name.is_empty()));
         }
         (b"SETNAME", 3) => {
             let name = valid_name(call.text(2)?)?.to_owned();
-            call.session.client.told.lock().name = name;
+            call.session.client.told.lock().names.client = name;
             call.reply().ok();
         }
         (b"SETINFO", 4) => set_info(call)?,
@@ -87,8 +87,8 @@ fn set_info(call: &mut Call<'_>) -> Result<(), CommandError> {
     let value = valid_name(call.text(3)?)?.to_owned();
     let mut told = call.session.client.told.lock();
     match call.args.at(2).to_ascii_uppercase().as_slice() {
-        b"LIB-NAME" => told.lib_name = value,
-        b"LIB-VER" => told.lib_version = value,
+        b"LIB-NAME" => told.names.library = value,
+        b"LIB-VER" => told.names.library_version = value,
         _ => return refused("ERR CLIENT SETINFO knows LIB-NAME and LIB-VER"),
     }
     drop(told);

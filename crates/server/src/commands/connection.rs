@@ -110,7 +110,7 @@ pub fn hello(call: &mut Call<'_>) -> Outcome {
     }
     call.session.protocol = protocol;
     if let Some(name) = name {
-        call.session.client.told.lock().name = name;
+        call.session.client.told.lock().names.client = name;
     }
     greet(call);
     Ok(Next::Go)
@@ -170,7 +170,7 @@ pub fn reset(call: &mut Call<'_>) -> Outcome {
     call.session.target = target;
     call.session.protocol = Protocol::default();
     call.session.is_trusted = call.shared.options.password.is_none();
-    call.session.client.told.lock().name.clear();
+    call.session.client.told.lock().names.client.clear();
     match open {
         // Whatever becomes of it, the client has none any more.
         Some(open) => Ok(Next::rollback(open, |_| b"+RESET\r\n".to_vec())),

@@ -395,7 +395,7 @@ pub fn note_if_slow<'a>(
     let begun = std::mem::replace(clock, Instant::now());
     let took = clock.saturating_duration_since(begun);
     if shared.slow_log.wants(took) {
-        let name = client.told.lock().name.clone();
+        let name = client.told.lock().names.client.clone();
         shared.slow_log.note(took, args, (client.addr.to_string(), name));
     }
 }
@@ -499,6 +499,13 @@ fn check(call: &Call<'_>, command: &'static Command) -> Result<(), CommandError>
         return refused(format!(
             "ERR {} is not possible within a transaction; end it first",
             command.name.to_uppercase()
+        ));
+    }
+    if call.session.queue.is_some() && command.is_final(&call.args) {
+        return refused(format!(
+            "ERR {} {} is not possible after MULTI: EXEC could not take it back",
+            command.name.to_uppercase(),
+            shown(call.arg(1)).to_uppercase()
         ));
     }
     Ok(())

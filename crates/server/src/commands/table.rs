@@ -47,6 +47,9 @@ const W: u8 = WRITE | TRANSACTIONAL;
 /// for it waits for the device before it commits.
 const BYTES_PER_ROW: usize = 64;
 
+/// Commands, and their subcommands, that a rollback does not take back.
+const FINAL: &[(&str, &str)] = &[("client", "KILL"), ("config", "SET"), ("slowlog", "RESET")];
+
 const NONE: (i8, i8, i8) = (0, 0, 0);
 const ONE: (i8, i8, i8) = (1, 1, 1);
 const TWO: (i8, i8, i8) = (1, 2, 1);
@@ -75,6 +78,14 @@ impl Command {
             args.at(1).eq_ignore_ascii_case(name.as_bytes()) && is_enough(*arity, args.len())
         };
         !self.subcommands.is_empty() && args.len() > 1 && !self.subcommands.iter().any(takes)
+    }
+
+    /// Is it done for good at once, whatever becomes of the transaction that it is part of?
+    pub fn is_final(&self, args: &Args<'_>) -> bool {
+        let is = |(name, word): &(&str, &str)| {
+            self.name == *name && args.at(1).eq_ignore_ascii_case(word.as_bytes())
+        };
+        FINAL.iter().any(is)
     }
 
     /// Their names.

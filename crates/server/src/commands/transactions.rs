@@ -70,6 +70,7 @@ pub fn exec(call: &mut Call<'_>) -> Outcome {
         return refused("EXECABORT Transaction discarded because of previous errors.");
     }
     let (target, protocol) = (call.session.target.clone(), call.session.protocol);
+    let names = call.session.client.told.lock().names.clone();
     let done = attempt(call, &queue);
     match &done {
         Ok(_) => {
@@ -78,6 +79,7 @@ pub fn exec(call: &mut Call<'_>) -> Outcome {
         }
         Err(error) => {
             (call.session.target, call.session.protocol) = (target, protocol);
+            call.session.client.told.lock().names = names;
             if error.is_to_be_tried_again() {
                 call.session.queue = Some(Queue { is_executing: true, ..queue }); // to be tried again
             } else {
@@ -109,20 +111,17 @@ fn attempt(call: &mut Call<'_>, queue: &Queue) -> Outcome {
     call.session.transaction = Some(transaction);
     let (begun, start) = (Instant::now(), call.out.len());
     call.reply().array(queue.commands.len());
-    let mut next = Next::Go;
     let done = queue.commands.iter().try_for_each(|command| {
         if call.session.is_on_loop && begun.elapsed() > EXEC_ON_LOOP {
             return Err(CommandError::TooHeavy);
         }
-        if let Next::Close = part(call, command)? {
-            next = Next::Close; // when the others are done, too
-        }
+        part(call, command)?;
         ensure_within_bounds(begun.elapsed(), call.out.len() - start, call.session.is_on_loop)
     });
     let transaction = call.session.transaction.take().expect("no command of a queue ends it");
     done?;
     transaction.commit()?;
-    Ok(next)
+    Ok(Next::Go)
 }
 
 fn ensure_within_bounds(took: Duration, bytes: usize, is_on_loop: bool) -> Result<(), CommandError> {
@@ -143,7 +142,7 @@ fn ensure_within_bounds(took: Duration, bytes: usize, is_on_loop: bool) -> Resul
 }
 
 /// Executes one of the queued commands.
-fn part(call: &mut Call<'_>, command: &OwnedArgs) -> Outcome {
+fn part(call: &mut Call<'_>, command: &OwnedArgs) -> Result<(), CommandError> {
     let args = command.args();
     let found = table::find(args.at(0)).expect("it was found when it was queued");
     let (session, out) = (&mut *call.session, &mut *call.out);
@@ -151,14 +150,13 @@ fn part(call: &mut Call<'_>, command: &OwnedArgs) -> Outcome {
     let mut call = Call { shared: call.shared, session, args, out };
     match run(&mut call, found) {
         // After a wrong password there is no need to rest: only who has said the right one can queue commands.
-        Ok(Next::Rest(_)) => Ok(Next::Go),
-        Ok(Next::Chore(..)) => unreachable!("{} is marked as possible within a transaction", found.name),
-        Ok(next) => Ok(next),
+        Ok(Next::Go | Next::Rest(_)) => Ok(()),
+        Ok(Next::Chore(..) | Next::Close) => unreachable!("{} is marked as possible within EXEC", found.name),
         Err(error) if error.is_of_the_command() => {
             call.out.truncate(start);
             call.session.errors += 1;
             call.reply().error(&error.text());
-            Ok(Next::Go)
+            Ok(())
         }
         Err(error) => Err(error),
     }
