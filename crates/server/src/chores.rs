@@ -6,6 +6,7 @@
 
 use crate::commands::{Attempt, CommandError};
 use crate::event_loop::Message;
+use crate::request::OwnedArgs;
 use crate::session::Session;
 use crate::shared::{Shared, start_thread};
 use parking_lot::Mutex;
@@ -47,8 +48,8 @@ pub enum Brought {
     Reply(Vec<u8>),
     /// Whether the table is open that the command at hand needs.
     Opened(Result<(), CommandError>),
-    /// The client's session, which was there for its command, and the reply.
-    Command(Box<Session>, Vec<u8>, Attempt),
+    /// The client's session, which was there for its command, that command's arguments, and the reply.
+    Command(Box<Session>, OwnedArgs, Vec<u8>, Attempt),
 }
 
 /// A chore, and who waits for it.

@@ -58,6 +58,8 @@ pub struct Connection {
     away: Option<Parcel>,
     /// Memory of the session while it is elsewhere, and of the arguments of its command there.
     away_bytes: usize,
+    /// These arguments, back from elsewhere, if the command is to be tried again: to copy them each time would keep the event loop.
+    copied: Option<OwnedArgs>,
     /// Memory that its event loop has counted for it.
     pub counted_bytes: usize,
     put_off: Option<PutOff>,
@@ -200,6 +202,7 @@ impl Connection {
             brought: None,
             away: None,
             away_bytes: 0,
+            copied: None,
             counted_bytes: 0,
             put_off: None,
             rests_until: None,
@@ -261,7 +264,7 @@ impl Connection {
                         }
                         Attempt::TooHeavy => break Stop::Chore(Length::Ending, self.elsewhere(shared, at)),
                     };
-                    self.put_off = None;
+                    (self.put_off, self.copied) = (None, None);
                     self.parser.finish();
                     self.set_limits(shared);
                     at += bytes;
@@ -361,7 +364,8 @@ impl Connection {
 
     /// What executes the request at `at` elsewhere. The session goes there and comes back.
     fn elsewhere(&mut self, shared: &Arc<Shared>, at: usize) -> Work {
-        let args = OwnedArgs::from(self.parser.args(&self.input[at..]));
+        let copied = self.copied.take();
+        let args = copied.unwrap_or_else(|| OwnedArgs::from(self.parser.args(&self.input[at..])));
         let waited = self.waited(shared);
         self.waits_for = Some(WaitsFor::Command);
         self.away_bytes = self.session.bytes() + args.bytes();
@@ -397,7 +401,7 @@ impl Connection {
             let _ = self.parser.advance(input);
             return 0;
         }
-        self.put_off = None;
+        (self.put_off, self.copied) = (None, None);
         *budget -= done;
         note_if_slow(shared, &self.session.client, together.args(done), clock);
         bytes
@@ -515,7 +519,8 @@ impl Connection {
     /// Memory that is kept for it.
     pub fn bytes(&self) -> usize {
         let buffers = self.input.capacity() + self.replies.bytes.capacity() + self.parser.bytes();
-        buffers + self.session.bytes() + self.away_bytes
+        let copied = self.copied.as_ref().map_or(0, OwnedArgs::bytes);
+        buffers + self.session.bytes() + self.away_bytes + copied
     }
 
     /// A turn begins.
@@ -543,11 +548,12 @@ impl Connection {
     pub fn chore_done(&mut self, shared: &Shared, brought: Brought) {
         self.waits_for = None;
         match brought {
-            Brought::Command(session, reply, attempt) => {
+            Brought::Command(session, args, reply, attempt) => {
                 let has_written = self.session.has_written;
                 self.session = *session;
                 self.away = None;
                 self.away_bytes = 0;
+                self.copied = Some(args).filter(|_| !matches!(attempt, Attempt::Done(_)));
                 self.session.has_written |= has_written;
                 self.replies.append(reply);
                 self.brought = Some(attempt);
@@ -702,6 +708,41 @@ mod tests {
         assert!(connection.bytes() >= before + value.len());
         connection.chore_done(&shared, work(&shared));
         assert!(connection.bytes() < before + value.len());
+    }
+
+    /// The event loop copies a large request for elsewhere once, however often it meets a lock there.
+    #[test]
+    fn a_request_that_goes_elsewhere_again_is_not_copied_again() {
+        let options = Options { lock_timeout: Duration::from_secs(60), ..Options::default() };
+        let shared = Arc::new(Shared::new(Database::in_memory().expect("memory"), options));
+        let mut connection = connection(&shared);
+        let holder = shared.begin_open().expect("memory").expect("room for it");
+        holder.transaction.bytes(connection.session.target.table()).put(b"k", b"held").expect("nobody else");
+        let (value, mut holder) = ("x".repeat(1 << 20), Some(holder));
+        let request = format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n${}\r\n{value}\r\n", value.len());
+        connection.input = request.into_bytes();
+        let (before, mut clock) = (connection.bytes(), Instant::now());
+        let (mut copies, mut others) = (Vec::new(), Vec::new());
+        loop {
+            connection.begin_turn(clock + TURN);
+            match connection.execute(&shared, &mut 100, &mut clock) {
+                Stop::Chore(_, work) => {
+                    let parcel = connection.away.clone().expect("the session is away");
+                    copies.push(parcel.lock().as_ref().expect("not begun").1.args().at(2).as_ptr());
+                    holder = holder.filter(|_| copies.len() < 3);
+                    connection.chore_done(&shared, work(&shared));
+                    others.push(value.clone()); // where a copy would be that had been given back
+                }
+                Stop::PutOff(pause) => {
+                    assert!(connection.bytes() >= before + value.len(), "what is kept counts");
+                    std::thread::sleep(pause);
+                }
+                Stop::NeedsInput => break,
+                _ => panic!("it waits for the lock, and nothing else"),
+            }
+        }
+        assert_eq!(copies, [copies[0]; 3]);
+        assert!(connection.replies.bytes == b"+OK\r\n" && connection.bytes() < value.len());
     }
 
     /// However fast it takes them, as one on the same machine does: other clients wait meanwhile.

@@ -280,6 +280,7 @@ mod tests {
     use super::*;
     use crate::chores::Brought;
     use crate::commands::Attempt;
+    use crate::request::{Limits, OwnedArgs, Parser};
     use crate::session::Session;
     use std::io::Read;
 
@@ -322,7 +323,8 @@ mod tests {
         let mut session = Session::new(client.clone(), target, true);
         let open = shared.begin_open().expect("memory").expect("room for it");
         (session.transaction, session.place) = (Some(open.transaction), Some(open.place));
-        let brought = Brought::Command(Box::new(session), Vec::new(), Attempt::PutOff);
+        let args = OwnedArgs::from(Parser::new(Limits::STRANGER).args(b""));
+        let brought = Brought::Command(Box::new(session), args, Vec::new(), Attempt::PutOff);
         let inboxes = shared.inboxes.get().expect("set at the start");
         inboxes[0].send(Message::ChoreDone { client: (0, client.id), brought });
         give(&shared, stream, client);

@@ -369,7 +369,7 @@ pub fn elsewhere(shared: &Arc<Shared>, parcel: Parcel, waited: Waited) -> Work {
         let attempt = execute(call, waited);
         session.is_on_loop = true;
         note_if_slow(&shared, &session.client, args.args().from(0), &mut { begun });
-        Brought::Command(Box::new(session), out, attempt)
+        Brought::Command(Box::new(session), args, out, attempt)
     })
 }
 
@@ -560,7 +560,7 @@ mod tests {
         let args = OwnedArgs::from(parser.args(line.as_bytes()));
         let parcel = Arc::new(Mutex::new(Some((session.take_away(), args))));
         let brought = elsewhere(shared, parcel, NOT_YET)(shared);
-        let Brought::Command(back, out, attempt) = brought else { panic!("the session comes back") };
+        let Brought::Command(back, _, out, attempt) = brought else { panic!("the session comes back") };
         *session = *back;
         (attempt, String::from_utf8(out).unwrap())
     }
