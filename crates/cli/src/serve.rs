@@ -5,7 +5,7 @@ use crate::failure::{Failure, Kind, Outcome};
 use crate::profile::ProfileArgs;
 use crate::signals;
 use clap::Args;
-use foreshore_server::{Limits, Options, Server, StartError};
+use foreshore_server::{Limits, Options, Server, StartError, ThreadLost};
 use foreshore_workloads::{Durability, parse_bytes};
 use serde::Serialize;
 use std::borrow::Cow;
@@ -119,8 +119,9 @@ pub fn run(args: &ServeArgs) -> Outcome {
         Err(unread) if unread.kind == Kind::ReaderGone => {}
         announced => announced?,
     }
-    server.wait();
-    Ok(db.close()?)
+    let served = server.wait();
+    db.close()?;
+    Ok(served?)
 }
 
 impl ServeArgs {
@@ -199,5 +200,12 @@ impl From<StartError> for Failure {
             StartError::Io { what, source } => Self::io(what, &source),
             other => Self::usage(other.to_string()),
         }
+    }
+}
+
+/// Whoever watches over the server sees that it did not end because it was told to.
+impl From<ThreadLost> for Failure {
+    fn from(lost: ThreadLost) -> Self {
+        Self::of(Kind::Io, lost.to_string())
     }
 }

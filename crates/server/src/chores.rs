@@ -8,12 +8,12 @@ use crate::commands::{Attempt, CommandError};
 use crate::event_loop::Message;
 use crate::request::OwnedArgs;
 use crate::session::Session;
-use crate::shared::{Shared, start_thread};
+use crate::shared::{Shared, Thread, start_thread};
 use parking_lot::Mutex;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::thread::JoinHandle;
 
 /// How long a chore takes, and so who does it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +76,7 @@ type Queue = Mutex<Option<SyncSender<Chore>>>;
 
 impl Chores {
     /// Starts the threads, and adds them to `threads`.
-    pub fn start(&self, shared: &Arc<Shared>, threads: &mut Vec<JoinHandle<()>>) -> std::io::Result<()> {
+    pub fn start(&self, shared: &Arc<Shared>, threads: &mut Vec<Thread>) -> io::Result<()> {
         for length in [Length::Brief, Length::Long, Length::Ending] {
             let (sender, receiver) = sync_channel(QUEUED_MAX);
             let receiver = Arc::new(Mutex::new(receiver));
@@ -84,7 +84,10 @@ impl Chores {
             for n in 0..length.threads() {
                 let receiver = receiver.clone();
                 let name = format!("foreshore-{length:?}-{n}").to_lowercase();
-                threads.push(start_thread(shared, name, move |shared| run(shared, &receiver))?);
+                threads.push(start_thread(shared, name, move |shared| {
+                    run(shared, &receiver);
+                    Ok(())
+                })?);
             }
         }
         Ok(())

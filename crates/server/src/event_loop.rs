@@ -579,7 +579,7 @@ mod tests {
         assert_eq!(shared.db.transactions().len(), 1, "who could roll it back is busy");
         shared.chores.stop();
         drop(busy);
-        helpers.into_iter().for_each(|helper| helper.join().unwrap());
+        helpers.into_iter().for_each(|helper| helper.join().unwrap().unwrap());
         assert!(shared.db.transactions().is_empty() && shared.open_transactions() == 0);
     }
 

@@ -39,4 +39,4 @@ mod watches;
 
 pub use options::Options;
 pub use request::Limits;
-pub use server::{Handle, Server, StartError};
+pub use server::{Handle, Server, StartError, ThreadLost};

@@ -7,13 +7,13 @@
 //! - S1: who says nothing, or takes nothing, keeps nobody else waiting, and goes: after a while, or for a newcomer.
 
 use crate::metrics;
-use crate::shared::Shared;
+use crate::shared::{Shared, Thread};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// How long a request may take to come, and its answer to go.
@@ -29,7 +29,7 @@ const SCRAPERS_MAX: usize = 32;
 const REQUEST_BYTES_MAX: usize = 8 << 10;
 
 /// Starts answering on `listener`.
-pub fn start(shared: &Arc<Shared>, listener: TcpListener) -> io::Result<JoinHandle<()>> {
+pub fn start(shared: &Arc<Shared>, listener: TcpListener) -> io::Result<Thread> {
     listener.set_nonblocking(true)?;
     let shared = shared.clone();
     thread::Builder::new().name("foreshore-metrics".into()).spawn(move || {
@@ -40,6 +40,7 @@ pub fn start(shared: &Arc<Shared>, listener: TcpListener) -> io::Result<JoinHand
             let now = Instant::now();
             scrapers.retain_mut(|scraper| !scraper.is_over(&shared, now));
         }
+        Ok(())
     })
 }
 

@@ -6,13 +6,13 @@ use crate::descriptors;
 use crate::event_loop::{EventLoop, Message};
 use crate::options::Options;
 use crate::scrapers;
-use crate::shared::{Shared, start_thread, tell};
+use crate::shared::{Shared, Thread, start_thread, tell};
 use foreshore::Database;
 use rustix::net::sockopt;
 use std::io::{self, ErrorKind, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::Duration;
 
 /// A connection that says nothing is probed after this, and then at this interval, as often as this. So a peer that
@@ -45,6 +45,15 @@ pub enum StartError {
     Database(#[from] foreshore::Error),
 }
 
+/// A server has lost one of its threads, by a panic or since the system refused what it needs: it has stopped, and may be started again.
+#[derive(Debug, thiserror::Error)]
+#[error("the server has lost its thread {name}; stderr says why")]
+#[non_exhaustive]
+pub struct ThreadLost {
+    /// The thread's name.
+    pub name: String,
+}
+
 /// A running server.
 ///
 /// ```
@@ -61,7 +70,7 @@ pub enum StartError {
 /// client.read_to_string(&mut replies)?;
 /// assert_eq!(replies, "+OK\r\n+OK\r\n");
 /// server.handle().stop();
-/// server.wait();
+/// server.wait()?;
 /// assert_eq!(db.byte_table("db0")?.get(b"greeting")?.as_deref(), Some(&b"hello"[..]));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -118,17 +127,19 @@ impl Server {
 
     /// Waits until it has been stopped, by a [`Handle`] or by SHUTDOWN, and all its threads have ended. Then the caller
     /// can close the database.
-    pub fn wait(self) {
-        self.threads.join(&self.shared);
+    ///
+    /// Errors: it has lost a thread, and stopped for that.
+    pub fn wait(self) -> Result<(), ThreadLost> {
+        self.threads.join(&self.shared)
     }
 }
 
 /// The threads of a server.
 #[derive(Default)]
 struct Threads {
-    accepting: Option<JoinHandle<()>>,
-    loops: Vec<JoinHandle<()>>,
-    helpers: Vec<JoinHandle<()>>,
+    accepting: Option<Thread>,
+    loops: Vec<Thread>,
+    helpers: Vec<Thread>,
 }
 
 impl Threads {
@@ -143,7 +154,7 @@ impl Threads {
             Ok(()) => Ok(threads),
             Err(error) => {
                 shared.stop();
-                threads.join(shared);
+                _ = threads.join(shared); // those that were started have done nothing yet
                 Err(error)
             }
         }
@@ -164,14 +175,27 @@ impl Threads {
         Ok(())
     }
 
-    /// Waits until all have ended, once the server has been stopped.
-    fn join(self, shared: &Shared) {
+    /// Waits until all have ended, once the server has been stopped. Those that are not lost end as they should.
+    fn join(self, shared: &Shared) -> Result<(), ThreadLost> {
         let Self { accepting, loops, helpers } = self;
-        // A thread that panicked has said so; the others still end as they should.
-        accepting.into_iter().chain(loops).for_each(|thread| _ = thread.join());
+        let served = join_all(accepting.into_iter().chain(loops));
         shared.chores.stop();
-        helpers.into_iter().for_each(|thread| _ = thread.join());
+        let helped = join_all(helpers);
         shared.inboxes.get().into_iter().flatten().for_each(|inbox| inbox.clear());
+        served.and(helped)
+    }
+}
+
+/// Waits for all of them; the first error.
+fn join_all(threads: impl IntoIterator<Item = Thread>) -> Result<(), ThreadLost> {
+    threads.into_iter().map(join).fold(Ok(()), Result::and)
+}
+
+fn join(thread: Thread) -> Result<(), ThreadLost> {
+    let name = thread.thread().name().unwrap_or_default().to_owned();
+    match thread.join() {
+        Ok(Ok(())) => Ok(()),
+        _ => Err(ThreadLost { name }),
     }
 }
 
@@ -195,22 +219,22 @@ fn listen(addr: SocketAddr, what: &str) -> Result<(TcpListener, SocketAddr), Sta
 }
 
 /// Starts the event loops, and adds them to `threads`.
-fn start_loops(shared: &Arc<Shared>, threads: &mut Vec<JoinHandle<()>>) -> io::Result<()> {
+fn start_loops(shared: &Arc<Shared>, threads: &mut Vec<Thread>) -> io::Result<()> {
     let new = |home| EventLoop::new(home, shared.clone());
     let loops = (0..shared.options.threads).map(new).collect::<io::Result<Vec<_>>>()?;
     let inboxes = loops.iter().map(EventLoop::inbox).collect();
     assert!(shared.inboxes.set(inboxes).is_ok(), "a server is started once");
     for (home, event_loop) in loops.into_iter().enumerate() {
         threads.push(start_thread(shared, format!("foreshore-loop-{home}"), |_| {
-            if let Err(error) = event_loop.run() {
+            event_loop.run().inspect_err(|error| {
                 tell(format_args!("an event loop ended, the server stops: {error}"));
-            }
+            })
         })?);
     }
     Ok(())
 }
 
-fn start_accepting(shared: &Arc<Shared>, listener: TcpListener) -> io::Result<JoinHandle<()>> {
+fn start_accepting(shared: &Arc<Shared>, listener: TcpListener) -> io::Result<Thread> {
     listener.set_nonblocking(true)?;
     start_thread(shared, "foreshore-accept", move |shared| {
         let mut next = 0;
@@ -226,6 +250,7 @@ fn start_accepting(shared: &Arc<Shared>, listener: TcpListener) -> io::Result<Jo
                 Err(_) => thread::sleep(LOOK),
             }
         }
+        Ok(())
     })
 }
 
@@ -312,7 +337,7 @@ mod tests {
         let server = Server::start(db.clone(), options).expect("a server");
         let Handle(shared) = server.handle();
         shared.stop();
-        while !server.threads.loops.iter().all(JoinHandle::is_finished) {
+        while !server.threads.loops.iter().all(Thread::is_finished) {
             thread::sleep(Duration::from_millis(1));
         }
         let listener = local_listener();
@@ -328,10 +353,26 @@ mod tests {
         let inboxes = shared.inboxes.get().expect("set at the start");
         inboxes[0].send(Message::ChoreDone { client: (0, client.id), brought });
         give(&shared, stream, client);
-        server.wait();
+        server.wait().expect("all threads end as they should");
         late.set_read_timeout(Some(Duration::from_secs(30))).expect("a timeout");
         assert_eq!(late.read(&mut [0]).expect("an end"), 0);
         assert!(db.transactions().is_empty() && shared.open_transactions() == 0);
+    }
+
+    /// Whoever watches over the server is to start it again.
+    #[test]
+    fn who_waits_is_told_of_a_lost_thread() {
+        let ends: [fn() -> io::Result<()>; 2] =
+            [|| panic!("as it should"), || Err(io::Error::other("as it should"))];
+        for end in ends {
+            let options = Options { listen: ([127, 0, 0, 1], 0).into(), threads: 1, ..Options::default() };
+            let mut server =
+                Server::start(Database::in_memory().expect("memory"), options).expect("a server");
+            let thread = start_thread(&server.shared, "foreshore-lost", move |_| end()).expect("a thread");
+            server.threads.helpers.push(thread);
+            let lost = server.wait().expect_err("a thread was lost");
+            assert!(lost.to_string().contains("foreshore-lost"), "{lost}");
+        }
     }
 
     /// A reply that is never acknowledged keeps the system from probing: it must have an end of its own.

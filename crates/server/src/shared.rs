@@ -199,13 +199,16 @@ impl Shared {
     }
 }
 
+/// A thread of the server. Its error, if it could not go on, has been told.
+pub type Thread = JoinHandle<io::Result<()>>;
+
 /// Starts a thread that the server needs: when it ends, be it by a panic, the server stops. Clients would wait for ever for one
 /// that is gone.
 pub fn start_thread(
     shared: &Arc<Shared>,
     name: impl Into<String>,
-    work: impl FnOnce(&Arc<Shared>) + Send + 'static,
-) -> io::Result<JoinHandle<()>> {
+    work: impl FnOnce(&Arc<Shared>) -> io::Result<()> + Send + 'static,
+) -> io::Result<Thread> {
     let needed = Needed(shared.clone());
     thread::Builder::new().name(name.into()).spawn(move || work(&needed.0))
 }

@@ -50,7 +50,8 @@ impl Running {
     pub fn stop(&mut self) {
         if let Some(server) = self.server.take() {
             server.handle().stop();
-            server.wait();
+            let ended = server.wait();
+            assert!(ended.is_ok() || std::thread::panicking(), "{ended:?}");
         }
     }
 }
