@@ -4,7 +4,7 @@ mod common;
 mod losses;
 
 use common::tiny;
-use foreshore::{Database, Error};
+use foreshore::{ByteTable, Database, Error};
 use foreshore_io::{SimDisk, sim::Crash};
 use losses::{lose_directory, lose_leaves, lose_newest};
 use std::sync::Arc;
@@ -118,6 +118,88 @@ fn a_salvage_with_an_older_catalog_keeps_the_tables_made_since() {
         assert_eq!(db.byte_table("recovered-17").unwrap().get(b"k").unwrap().as_deref(), Some(&b"2"[..]));
         db.close().unwrap();
     }
+}
+
+/// The catalog may also be from before the first large value of a table that it knows: the table keeps its name, and gets its large values
+/// back, wherever the rebuild is cut short.
+#[test]
+fn a_salvage_with_an_older_catalog_keeps_large_values() {
+    let disk = SimDisk::new(1);
+    let db = tiny().log_bytes(1 << 20).open_on(Arc::new(disk.clone())).unwrap();
+    let [table, without] = ["t", "without"].map(|name| db.byte_table(name).unwrap());
+    [&table, &without].into_iter().for_each(|table| table.put(b"whole", b"row").unwrap());
+    db.checkpoint().unwrap();
+    put_large(&table);
+    drop((table, without));
+    db.close().unwrap();
+    lose_directory(&disk);
+    lose_newest(&disk, |table, _| table == 1);
+
+    let left = |crash_at| {
+        let disk = disk.after_crash(Crash::PowerLoss, 1);
+        disk.crash_at(crash_at);
+        disk
+    };
+    let rebuild = |disk: &SimDisk| tiny().rebuild(true).open_on(Arc::new(disk.clone()));
+    let verify = |db: &Database, what: &str| {
+        assert_eq!(db.tables().unwrap(), ["t", "without"], "{what}");
+        ensure_large(&db.byte_table("t").unwrap(), what);
+        db.check().unwrap_or_else(|e| panic!("{what}: {e}"));
+    };
+    let whole = left(u64::MAX);
+    let db = rebuild(&whole).unwrap();
+    let events = whole.events();
+    verify(&db, "whole");
+    db.close().unwrap();
+    verify(&tiny().open_on(Arc::new(whole)).unwrap(), "opened again");
+    for (event, crash) in
+        (0..events).flat_map(|event| [Crash::ProcessKill, Crash::PowerLoss].map(|crash| (event, crash)))
+    {
+        let disk = left(event);
+        drop(rebuild(&disk));
+        let disk = disk.after_crash(crash, event);
+        let db = tiny().open_on(Arc::new(disk.clone())).or_else(|_| rebuild(&disk)).unwrap();
+        verify(&db, &format!("{crash:?} at event {event}"));
+    }
+}
+
+/// Of a catalog with several leaves the one that tells the highest id may be newer than the one with a table's row. And a table may be
+/// there of which nothing is left.
+#[test]
+fn a_salvage_with_a_leaf_of_an_older_catalog_keeps_large_values() {
+    let disk = SimDisk::new(1);
+    let db = tiny().log_bytes(1 << 20).open_on(Arc::new(disk.clone())).unwrap();
+    let long = "x".repeat(100);
+    let name = |i| format!("{i:03} {long}");
+    (0..80).for_each(|i| drop(db.byte_table(&name(i)).unwrap()));
+    let table = db.byte_table("t").unwrap(); // its row is the last one
+    table.put(b"whole", b"row").unwrap();
+    db.checkpoint().unwrap();
+    put_large(&table);
+    drop(table);
+    db.close().unwrap();
+    lose_directory(&disk);
+    lose_newest(&disk, |table, is_leftmost| table == 1 && !is_leftmost);
+    lose_leaves(&disk, |table, _| table == 16); // the first one that was made
+    for builder in [tiny().rebuild(true), tiny()] {
+        let db = builder.open_on(Arc::new(disk.clone())).unwrap();
+        ensure_large(&db.byte_table("t").unwrap(), "there");
+        db.drop_table(&name(0)).unwrap();
+        assert_eq!(db.tables().unwrap().len(), 80);
+        db.check().unwrap();
+        db.close().unwrap();
+    }
+}
+
+fn put_large(table: &ByteTable) {
+    table.put(b"chunks", &[1; 20_000]).unwrap();
+    table.put(b"extents", &[2; 100_000]).unwrap();
+}
+
+fn ensure_large(table: &ByteTable, what: &str) {
+    let get = |key: &[u8]| table.get(key).unwrap_or_else(|e| panic!("{what}: {e}"));
+    assert_eq!(get(b"whole").as_deref(), Some(&b"row"[..]), "{what}");
+    assert!(get(b"chunks") == Some(vec![1; 20_000]) && get(b"extents") == Some(vec![2; 100_000]), "{what}");
 }
 
 /// Of many tables, those whose names are in the leaf that is lost get others, and the others keep theirs. All have their rows, wherever the

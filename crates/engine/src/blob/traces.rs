@@ -1,4 +1,4 @@
-//! What the leaves of a table tell of its large values, or of whose it holds, where the catalog's row is lost.
+//! What the leaves of a table tell of its large values, or of whose it holds, where the catalog's row is lost, or older.
 
 use super::{BlobId, Part, Reference};
 use crate::error::{Error, Result};
@@ -17,6 +17,11 @@ pub(crate) struct Traces {
 }
 
 impl Traces {
+    /// May it be a hidden table?
+    pub fn has_pieces(&self) -> bool {
+        !self.pieces.is_empty()
+    }
+
     /// How many of this table's large values the other one holds.
     pub fn leading_to(&self, other: &Self) -> usize {
         self.references.intersection(&other.pieces).count()

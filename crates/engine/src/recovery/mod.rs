@@ -327,10 +327,10 @@ fn open_trees(
     }
     let mut trees = vec![Arc::new(catalog)];
     let mut contents = catalog::read(&trees[0])?;
-    // A salvage may have found the catalog as it was before the last tables were made.
+    // A salvage may have found the catalog, or a leaf of it, as it was before the last tables were made.
     let lacks_names = contents.told.is_none_or(|told| salvaged && leaves.ids().any(|id| id > told));
-    if lacks_names {
-        nameless::give_names(&trees[0], &mut contents, &leaves, &mend)?;
+    if lacks_names || salvaged {
+        nameless::complete(&trees[0], &mut contents, &leaves, &mend, lacks_names)?;
     }
     for (name, row) in contents.tables {
         if salvaged || options.rebuild || lacks_names {
