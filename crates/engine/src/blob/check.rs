@@ -23,7 +23,7 @@ impl Tree {
     ///
     /// Errors: [`Error::Corrupt`] names the value that is not whole, used twice, or both in use and marked.
     pub(crate) fn check_large(&self, report: &mut TableReport) -> Result<()> {
-        let Some(chunks) = self.chunks.get() else { return Ok(()) };
+        let Some(chunks) = self.chunks.get() else { return Ok(()) }; // nor a reference: `ensure_chunks_for`
         let shape = chunks.check()?;
         (report.large_leaves, report.large_used_bytes) = (shape.leaves, shape.used_bytes);
         let found = chunks.ids()?;
@@ -34,6 +34,20 @@ impl Tree {
                 (None, true) => report.large_dead += 1,
                 (Some((key, reference)), true) => self.check_mark(key, *reference)?,
                 (None, false) => report.large_stray += u64::from(chunks.is_stray(id)?),
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks whether a row of this leaf refers to a large value though there is no hidden table, which comes before the first reference.
+    pub(crate) fn ensure_chunks_for(&self, leaf: &LeafCopy) -> Result<()> {
+        if self.chunks.get().is_some() {
+            return Ok(());
+        }
+        for row in leaf.rows() {
+            let (version, len) = leaf.peek(row)?;
+            if self.is_large(len) && !Version(version).is_ghost() {
+                return self.chunks().map(drop);
             }
         }
         Ok(())
@@ -226,6 +240,20 @@ mod tests {
         let cell = tree.newest(b"k").unwrap().unwrap();
         tree.put_unversioned(b"another", &cell).unwrap();
         is_damaged(&tree, "two rows refer to it");
+    }
+
+    /// Who reads it is told the same.
+    #[test]
+    fn a_reference_without_a_hidden_table_is_damage() {
+        let (db, tree, _) = one_value();
+        let cell = tree.newest(b"k").unwrap().unwrap();
+        let other = db.byte_table("another").unwrap();
+        other.put(b"small", b"value").unwrap();
+        db.check().unwrap();
+        other.tree.put_unversioned(b"k", &cell).unwrap();
+        for told in [db.check().unwrap_err(), other.get(b"k").unwrap_err()] {
+            assert!(told.to_string().contains("it has a large value, but no table of chunks"), "{told}");
+        }
     }
 
     #[test]

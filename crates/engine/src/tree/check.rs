@@ -11,7 +11,8 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 impl Tree {
-    /// Checks every leaf by itself, that the leaves tile the key space (T1), and that the index leads to them (T3).
+    /// Checks every leaf by itself, that the leaves tile the key space (T1), and that the index leads to them (T3). Where no large value
+    /// is known, that no row refers to one.
     pub fn check(self: &Arc<Self>) -> Result<TableReport> {
         let mut report = TableReport {
             name: self.name.clone(),
@@ -28,6 +29,7 @@ impl Tree {
             absorbs = self.copy_beginning_at(&low, absorbs, &mut copy)?;
             ahead.came_to(self, &copy, cold, &Bound::Unbounded);
             copy.check().map_err(|detail| Error::corrupt(format!("table {:?}", self.name), detail))?;
+            self.ensure_chunks_for(&copy)?;
             report.leaves += 1;
             let live = copy.live(copy.rows())?;
             report.rows += live;
