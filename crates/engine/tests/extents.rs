@@ -4,7 +4,7 @@
 mod common;
 
 use common::{Rng, bytes, env, in_parallel, tiny};
-use foreshore::{ByteTable, Database, Durability, Error};
+use foreshore::{ByteTable, Database, Durability, Error, Snapshot};
 use foreshore_io::sim::{Call, Crash, EventKind, Fault, Intercepted, Repeat};
 use foreshore_io::{Access, SimDisk, Vfs};
 use std::collections::BTreeMap;
@@ -180,6 +180,48 @@ fn snapshots_keep_what_they_see() {
     drop(snapshot);
     table.put(b"another", b"commit").unwrap();
     assert_eq!(settled(&db), 1);
+}
+
+/// A large value waits for no snapshot that does not see it: neither for one from before it, nor, once a later one is closed that had
+/// seen it, for the earlier ones. Nor does one that was rolled back.
+#[test]
+fn what_no_snapshot_sees_is_not_kept() {
+    let (_disk, db, table) = fresh();
+    let value = |version: u64| bytes(version, 2 * FROM);
+    let dead = || db.check().unwrap().tables.iter().map(|table| table.large_dead).sum::<u64>();
+    let wait_for = |most: u64| {
+        let since = Instant::now();
+        while dead() > most {
+            assert!(since.elapsed() < Duration::from_secs(20), "{} wait, and {most} are seen", dead());
+            thread::yield_now();
+        }
+    };
+    table.put(b"k", &value(0)).unwrap();
+    let first = db.snapshot().unwrap();
+    let before = db.stats().blob_file_bytes;
+    for version in 1..40 {
+        table.put(b"k", &value(version)).unwrap();
+        let tx = db.begin().unwrap();
+        tx.bytes(&table).put(b"k", &value(100 + version)).unwrap();
+        tx.rollback().unwrap();
+        db.sync().unwrap();
+    }
+    wait_for(1);
+    let grown = db.stats().blob_file_bytes - before;
+    assert!(grown <= 20 * FROM as u64, "{grown} bytes");
+    let images = db.stats().image_bytes;
+    assert!(images <= 2 * HEAD as u64, "{images} bytes for the row as it was");
+    let second = db.snapshot().unwrap();
+    (40..50).for_each(|version| table.put(b"k", &value(version)).unwrap());
+    wait_for(2);
+    let seen =
+        |snapshot: &Snapshot, version| snapshot.bytes(&table).get(b"k").unwrap() == Some(value(version));
+    assert!(seen(&first, 0) && seen(&second, 39) && dead() == 2);
+    drop(second);
+    wait_for(1);
+    assert!(seen(&first, 0) && dead() == 1);
+    drop(first);
+    wait_for(0);
 }
 
 /// What a life does: replaces and removes large values, alone and in transactions of every end. `note` is told before each step

@@ -32,9 +32,25 @@
 //! - L2: at every point of the log, a blob that has a piece is referred to by exactly one committed row, or has a committed
 //!   mark, or both sides are under change by one transaction.
 //! - L3: an id is never used twice: it is the end of the log as it was before the blob's own first record.
-//! - L4: pieces are removed only if the mark was set by a transaction that committed before every open snapshot, or was
-//!   never taken back. So a reader that found a reference in its snapshot, or under a lock, finds the pieces.
+//! - L4: pieces are removed only if the mark was never taken back, or was set by a transaction that has committed, and no open snapshot
+//!   lies between: above the blob's id, and not above that commit. So a reader that found a reference in its snapshot, or under a
+//!   lock, finds the pieces.
 //! - L5: the form of a blob, and where it is cut, follow from its length and the size of the database's own leaves.
+//!
+//! Proof of what L4 concludes. A blob comes with a reference of its own, which is never copied to another row. Let its creator commit at
+//! a, and the one that replaces the reference at c. The id lies below a: it was the log's end before the mark was written (L3).
+//! - A snapshot at p sees what was committed below p. If it sees the reference, then a < p, so the id lies below p; and it does not see
+//!   the replacement, so p <= c. That is a snapshot which lies between.
+//! - Snapshots are looked at after the record at c was reserved. One that is not there by then opens later, above c
+//!   (`txn/snapshots.rs`): it sees the replacement. So does each that comes after it, and the blob may go at any later time. One whose
+//!   point is not known yet may lie anywhere, and counts. One that was given up is no reason to wait, and tells its readers.
+//! - Who reads what is committed now opens a snapshot, and reads the row again in it (`read`).
+//! - Who has the row locked keeps that lock while it reads the pieces. So the replacing transaction, which locks the row first, is the
+//!   reader itself, or comes after it.
+//! - If the creator never commits, nobody else ever sees the reference. If the one that replaces it is rolled back, so is its mark:
+//!   `reap` finds none, or one of a later author, and that blob stays.
+//! - Who has prepared keeps its locks, and commits when that is decided, at that c. What an earlier life has left marked was replaced
+//!   before any snapshot of this one: it waits for those that are being opened only.
 
 mod check;
 mod extents;
@@ -51,6 +67,7 @@ pub(crate) use traces::Traces;
 use crate::error::{Error, Result};
 use crate::leaf::Limits;
 use crate::tree::Tree;
+use foreshore_base::Lsn;
 use std::sync::Arc;
 
 /// The longest value, in bytes, as it is encoded. A longer one is refused with [`Error::ValueTooLarge`].
@@ -90,6 +107,11 @@ const PIECE_KEY_BYTES: usize = 1 + 8 + 4;
 pub(crate) struct BlobId(u64);
 
 impl BlobId {
+    /// Only snapshots above this see the large value (L4).
+    pub fn since(self) -> Lsn {
+        Lsn(self.0)
+    }
+
     fn mark_key(self) -> [u8; 9] {
         let mut key = [MARK; 9];
         key[1..].copy_from_slice(&self.0.to_be_bytes());

@@ -1,7 +1,7 @@
 //! Reaping: pieces of values that nobody can read any more are removed.
 //!
 //! Each transaction leaves the blobs that it created or replaced to those who clear up (`txn/garbage.rs`), however it
-//! ended. When no snapshot is older than its end, the blob's mark tells what became of it. Everything here commits by
+//! ended. When no snapshot may see the blob any more (L4), its mark tells what became of it. Everything here commits by
 //! itself, in an order that may be broken off anywhere: the mark goes last.
 
 use super::extents::Extent;
@@ -23,17 +23,18 @@ pub(crate) fn reap(chunks: &Tree, id: BlobId, author: u64) -> Result<bool> {
         return Ok(true);
     }
     let Some((version, mark)) = chunks.newest_cell(&id.mark_key())? else { return Ok(true) };
-    // A later author's mark waits for the snapshots before that author's commit.
+    // A later author's mark waits for the snapshots that do not see that author's commit.
     let due = version.author() == author || version.author() == Version::SETTLED.author();
     if !due && !seeded_bug("blob_reaped_for_another") {
         return Ok(true);
     }
-    let keys = &chunks.core().txns.keys;
-    if !keys.is_quiet(keys.name(chunks.id, &id.mark_key()), None) {
+    let (keys, mark_key) = (&chunks.core().txns.keys, id.mark_key());
+    let name = keys.name(chunks.id, &mark_key);
+    if !keys.is_quiet(name, None) {
         return Ok(false);
     }
     if version.is_ghost() {
-        return chunks.purge(None, &mut { PageId::NONE }, &id.mark_key(), author);
+        return chunks.purge(None, &mut { PageId::NONE }, &mark_key, author);
     }
     let cut = chunks.cut(outside(chunks, id, &mark)?);
     if cut.form == Form::Chunk {
@@ -44,7 +45,8 @@ pub(crate) fn reap(chunks: &Tree, id: BlobId, author: u64) -> Result<bool> {
     if cut.form == Form::Extent {
         chunks.core().extents.free((chunks.id, id), &chunks.core().log);
     }
-    chunks.remove_unversioned(&id.mark_key())?;
+    keys.forget_images(name, chunks.id, &mark_key); // no snapshot looks at marks, however old it is
+    chunks.remove_unversioned(&mark_key)?;
     Ok(true)
 }
 
@@ -100,14 +102,14 @@ pub(crate) fn unmark_used(table: &Tree) -> Result<()> {
     unmarked.try_for_each(|(_, id)| chunks.remove_unversioned(&id.mark_key()))
 }
 
-/// Leaves what the life before a restart did not reap to those who clear up. Prepared transactions have their locks by
-/// now: their marks are theirs.
+/// Leaves what the life before a restart did not reap to those who clear up, so that the open does not wait for it. Prepared transactions
+/// have their locks by now: their marks are theirs.
 pub(crate) fn reap_leftovers(chunks: &Arc<Tree>) -> Result<()> {
     let txns = &chunks.core().txns;
     let is_quiet = |id: BlobId| txns.keys.is_quiet(txns.keys.name(chunks.id, &id.mark_key()), None);
     for (author, id) in marks(chunks)?.into_iter().filter(|(_, id)| is_quiet(*id)) {
         let batch = Batch { blobs: vec![(chunks.clone(), id)], ..Batch::new(Lsn::ZERO, author) };
-        chunks.core().keep(Owner(0), batch);
+        txns.garbage.push(Owner(0), batch, Lsn::ZERO);
     }
     Ok(())
 }

@@ -5,7 +5,11 @@
 //! what a large removal has left. What they take counts as old versions do; before a snapshot is given up for it, what has become
 //! pointless meanwhile is thrown out.
 //!
-//! What cannot be cleared, as somebody has it locked, or for want of space, or for damage, is tried again after a pause, and
+//! What no open snapshot sees goes at once: ghosts of keys that had no value at any of their points, large values that were put and
+//! replaced with none of them between. A large value that a later snapshot sees, and the oldest does not, is tried again and again, as
+//! it must not wait for the oldest. So each keeps no more of these than it sees.
+//!
+//! What cannot be cleared, as somebody has it locked, or for want of space, or for damage, is tried again after a pause, too, and
 //! after longer and longer ones, so that an idle database has nothing to do. When nobody scans the tables any more that were
 //! scanned, it is tried at once: nothing else keeps ghosts locked for long.
 
@@ -247,11 +251,17 @@ impl Core {
         }
     }
 
-    /// Keeps what a commit left behind for later. Ghosts of rows that no snapshot sees need not wait: none will see them.
+    /// Keeps what a commit left behind for later. Ghosts of rows that no snapshot sees need not wait: none will see them. Nor need large
+    /// values wait for the oldest snapshot that does not see them.
     pub fn keep(&self, owner: Owner, mut batch: Batch) {
         let mut unseen = Batch::new(batch.commit, batch.author);
         unseen.ghosts.extend(batch.ghosts.extract_if(.., |ghost| !ghost.tree.is_seen(&ghost.key)));
         self.purge(&mut unseen.ghosts, Some(owner));
+        if !batch.blobs.is_empty() {
+            let oldest = self.horizon();
+            unseen.blobs.extend(batch.blobs.extract_if(.., |(_, id)| id.since() >= oldest));
+            self.reap(&mut unseen);
+        }
         if !unseen.is_empty() {
             self.txns.garbage.keep_stuck(Stuck::new(unseen, None));
         }
@@ -342,11 +352,21 @@ impl Core {
         }
     }
 
-    /// A ghost that somebody has locked, or that could not be removed for want of space, stays for the next time. Was there none?
+    /// A ghost that somebody has locked, or that could not be removed for want of space, stays for the next time, and so does a large
+    /// value that a snapshot may see. Was there none?
     fn try_to_clear(&self, batch: &mut Batch) -> bool {
         self.purge(&mut batch.ghosts, None);
-        batch.blobs.retain(|(chunks, id)| !matches!(blob::reap(chunks, *id, batch.author), Ok(true)));
+        self.reap(batch);
         batch.ghosts.is_empty() && batch.blobs.is_empty()
+    }
+
+    /// Reaps the large values of a batch; keeps those that a snapshot may see, or that somebody has locked.
+    fn reap(&self, batch: &mut Batch) {
+        let Batch { commit, author, ref mut blobs, .. } = *batch;
+        let is_seen = |id: BlobId| {
+            self.txns.snapshots.any_between(id.since(), commit) && !seeded_bug("blob_reaped_early")
+        };
+        blobs.retain(|(chunks, id)| is_seen(*id) || !matches!(blob::reap(chunks, *id, author), Ok(true)));
     }
 
     /// Removes those of these ghosts that nobody but `owner` has locked; keeps the others.

@@ -87,6 +87,12 @@ impl Snapshots {
         newest.max()
     }
 
+    /// Is any open whose point lies above `after` and not above `up_to`, or may do so, as it is not known yet? To be asked like
+    /// [`Snapshots::any`], with the record at `up_to`: those that open later lie above it.
+    pub fn any_between(&self, after: Lsn, up_to: Lsn) -> bool {
+        self.points().any(|point| point == ENTERING || after.0 < point && point <= up_to.0)
+    }
+
     /// No open snapshot, and none to come, needs what was replaced by commits below this. `log_end` must have been loaded
     /// before this call: a snapshot that is not seen here opens later, at a point not below it.
     pub fn horizon(&self, log_end: Lsn) -> Lsn {
@@ -138,6 +144,20 @@ mod tests {
         assert_eq!(snapshots.horizon(Lsn(150)), Lsn(120));
         snapshots.leave(entering);
         assert_eq!(snapshots.horizon(Lsn(150)), Lsn(150));
+    }
+
+    /// One that sees what was committed before its point, and not what was committed there.
+    #[test]
+    fn a_snapshot_lies_between_two_commits() {
+        let snapshots = Snapshots::new();
+        let is_between = |after, up_to| snapshots.any_between(Lsn(after), Lsn(up_to));
+        assert!(!is_between(0, 1000));
+        let index = snapshots.enter().unwrap();
+        assert!(is_between(10, 20), "nobody knows its point yet");
+        snapshots.fix(index, Lsn(100));
+        assert!(is_between(99, 100) && !is_between(100, 200) && !is_between(10, 99));
+        assert!(snapshots.expire_oldest());
+        assert!(!is_between(99, 100), "it sees nothing any more");
     }
 
     #[test]
