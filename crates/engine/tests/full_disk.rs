@@ -405,3 +405,23 @@ fn a_sparse_copy_suits_a_full_disk() {
         db.check().unwrap();
     }
 }
+
+/// A load that finds no space leaves a prefix, and goes on behind it when there is space.
+#[test]
+fn a_load_on_a_full_disk_can_be_gone_on_with() {
+    const ROWS: u32 = 100_000;
+    let disk = SimDisk::new(1);
+    let db = tiny().durability(Durability::Relaxed).open_on(Arc::new(disk.clone())).unwrap();
+    let table = db.byte_table("t").unwrap();
+    disk.set_capacity(disk.used_bytes() + (2 << 20));
+    let row = |n: u32| (n.to_be_bytes(), [1; 100]);
+    let loaded = table.bulk_load((0..ROWS).map(row));
+    assert!(matches!(loaded, Err(Error::Full { .. })), "{loaded:?}");
+    disk.set_capacity(u64::MAX);
+    let last = table.last().unwrap().map(|(key, _)| u32::from_be_bytes(key.try_into().unwrap()));
+    let begin = last.map_or(0, |last| last + 1);
+    assert!((1000..ROWS).contains(&begin), "{begin}");
+    table.bulk_load((begin..ROWS).map(row)).unwrap();
+    let keys = table.range(..).map(|found| u32::from_be_bytes(found.unwrap().0.try_into().unwrap()));
+    assert!(keys.eq(0..ROWS));
+}

@@ -663,8 +663,9 @@ impl ByteTable {
 
     /// Loads rows in strictly ascending order of their keys, all above any key the table holds; says how many. The
     /// fastest way to fill a table. Rows appear as they are loaded, also to snapshots taken before and to transactions that
-    /// have read the range: fill a table before others use it. Where an error ends a load, the rows before are there; of one that is
-    /// cut short by a crash perhaps not those right before it. While `rows` is asked for the next one, nothing is locked. The last
+    /// have read the range: fill a table before others use it. Where a row is refused, for its order or its size, the rows before are
+    /// there. Of a load that ends otherwise (no space, a lock not granted in time, another writer's rows, a crash) those right before may
+    /// be missing; [`ByteTable::last`] tells where to go on. While `rows` is asked for the next one, nothing is locked. The last
     /// rows that it gave may not be in the table by then: those of a leaf, and 16 MiB of [large](ByteTable) values.
     ///
     /// Errors: `BulkLoad` if the order is broken; otherwise as [`ByteTable::put`].

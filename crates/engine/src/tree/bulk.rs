@@ -34,7 +34,7 @@ impl Tree {
     ) -> Result<(u64, Lsn)> {
         let mut loader = Loader::new(self, patience)?;
         let pushed = rows.into_iter().try_for_each(|row| loader.push(row, &mut make_room));
-        // Also before an error: the rows before that are there.
+        // Also where a row was refused: those before it are there.
         loader.put_large()?;
         let loaded = loader.finish();
         pushed.and(loaded)
