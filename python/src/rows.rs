@@ -1,7 +1,7 @@
 //! Rows in key order: views, and iterators that read ahead.
 
 use crate::errors::{Failure, OrRaise};
-use crate::interpreter::{ALL, calling};
+use crate::interpreter::calling;
 use crate::kind::Kinds;
 use crate::lease::Lease;
 use crate::table::Table;
@@ -103,8 +103,7 @@ impl Rows {
 
     /// Reads the rows to count them.
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
-        let bounds = self.bounds.clone();
-        self.table.get().with(py, ALL, |table| table.count(bounds)).map(|count| count as usize)
+        self.table.get().count(py, self.bounds.clone())
     }
 
     fn __bool__(&self, py: Python<'_>) -> PyResult<bool> {

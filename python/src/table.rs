@@ -78,6 +78,18 @@ impl Table {
         calling(py, rows, || self.leased.with(|leased| work(&leased.handle))).or_raise(py)
     }
 
+    /// How many rows lie in `bounds`. Ctrl-C is heard meanwhile.
+    pub fn count(&self, py: Python<'_>, bounds: Bounds) -> PyResult<usize> {
+        const COUNTED: u64 = 1 << 18;
+        let (mut count, mut rest) = (0, Some(bounds));
+        while let Some(bounds) = rest {
+            let (more, then) = self.with(py, ALL, |table| table.count_some(bounds, COUNTED))?;
+            (count, rest) = (count + more, then);
+            py.check_signals()?;
+        }
+        Ok(count as usize)
+    }
+
     /// Calls `work` with the table within a transaction, likewise; possibly more than once.
     fn atomically<R: Send>(
         &self,
@@ -471,7 +483,7 @@ impl Table {
 
     /// Reads all keys to count them; ``estimate`` is quicker.
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
-        self.with(py, ALL, |table| table.count(Bounds::default())).map(|count| count as usize)
+        self.count(py, Bounds::default())
     }
 
     fn __bool__(&self, py: Python<'_>) -> PyResult<bool> {

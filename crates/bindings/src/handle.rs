@@ -3,7 +3,7 @@
 use crate::rows::{Bounds, Row, Rows};
 use crate::transaction::{TransactionHandle, Unattached, transact};
 use foreshore::{ByteTable, Database, Error, Index, Result, Snapshot, TransactionOptions};
-use std::ops::ControlFlow;
+use std::ops::{Bound, ControlFlow};
 
 /// A table of byte strings as everybody sees it, as a transaction sees and changes it, or as a snapshot saw it.
 ///
@@ -199,21 +199,28 @@ impl TableHandle {
         }
     }
 
-    /// How many rows lie in `bounds`, by reading their keys.
-    pub fn count(&self, bounds: Bounds) -> Result<u64> {
-        let mut count = 0;
-        let key = |_: &[u8]| {
+    /// How many rows lie in `bounds`, by reading their keys, and what is left to be counted: nothing, or what is behind the first `most`.
+    pub fn count_some(&self, bounds: Bounds, most: u64) -> Result<(u64, Option<Bounds>)> {
+        let (mut count, to, mut last) = (0, bounds.to.clone(), None);
+        let mut key = |key: &[u8]| {
             count += 1;
-            ControlFlow::Continue(())
+            match count < most {
+                true => ControlFlow::Continue(()),
+                false => ControlFlow::Break(last = Some(key.to_vec())),
+            }
         };
         match &self.through {
             Through::Latest => self.table.scan_keys(bounds, key)?,
             Through::Snapshot(snapshot) => snapshot.bytes(&self.table).scan_keys(bounds, key)?,
             Through::Transaction(_) => {
-                return self.range(bounds).keys_only().try_fold(0, |count, row| row.map(|_| count + 1));
+                for row in self.range(bounds).keys_only() {
+                    if key(&row?.0).is_break() {
+                        break;
+                    }
+                }
             }
         }
-        Ok(count)
+        Ok((count, last.map(|last| Bounds { from: Bound::Excluded(last), to })))
     }
 
     /// Is there a row in `bounds`?
@@ -268,10 +275,14 @@ mod tests {
         assert_eq!(table.get(b"k").unwrap().unwrap(), b"new");
         assert_eq!(before.get(b"k").unwrap().unwrap(), b"old");
         table.put(b"l", b"").unwrap();
-        assert_eq!(table.count(Bounds::default()).unwrap(), 2);
-        assert_eq!(before.count(Bounds::default()).unwrap(), 1);
+        let count = |table: &TableHandle, bounds| {
+            let (first, rest) = table.count_some(bounds, 1).unwrap();
+            first + rest.map_or(0, |rest| table.count_some(rest, u64::MAX).unwrap().0)
+        };
+        assert_eq!(count(&table, Bounds::default()), 2);
+        assert_eq!(count(&before, Bounds::default()), 1);
         let tx = TransactionHandle::begin(&db, TransactionOptions::new()).unwrap();
-        assert_eq!(table.within(&tx).count(Bounds::prefix(b"l")).unwrap(), 1);
+        assert_eq!(count(&table.within(&tx), Bounds::prefix(b"l")), 1);
         let rows: Vec<_> = before.range(Bounds::default()).collect::<Result<_>>().unwrap();
         assert_eq!(rows, [(b"k".to_vec(), b"old".to_vec())]);
         assert_eq!(table.within(&tx).remove_range(Bounds::prefix(b"l")).unwrap(), 1);

@@ -69,11 +69,6 @@ impl FreeFrames {
         self.len.load(Relaxed)
     }
 
-    /// How many pages may have frames at a time: all but what is kept back.
-    pub fn given(&self) -> u64 {
-        self.free.lock().fresh.end.into()
-    }
-
     /// Those that are in use, or ever were: what no page was ever in is empty and clean.
     ///
     /// Names every frame that was handed out before this call, in the order of happening: [`FreeFrames::pop`] took the same
