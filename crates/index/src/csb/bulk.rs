@@ -1,15 +1,26 @@
 //! Building a tree from sorted entries, level by level, at memory speed.
 //!
 //! Source: Samuel et al. §2, bulk loading level by level. Leaves, and groups, are filled to a chosen share.
+//!
+//! Nothing is pinned meanwhile: the entries may have to be waited for, and nobody else can reach the tree.
 
 use super::Csb;
-use super::group::{Address, Group, group_at};
+use super::group::{Address, Group};
 use super::node::{Body, Children, Node, Words};
 use super::split::fill_inner;
 use crate::node::int::IntKey;
-use crate::reclaim::Pin;
 use crate::search::Lane;
 use foreshore_base::sync::Ordering;
+use std::ptr::NonNull;
+
+/// A group of a tree under construction, of the kind that its level has.
+fn own_group<K: IntKey, B: Body, const F: usize>(address: Address, _tree: &Csb<K, F>) -> &Group<K, B, F> {
+    let group = std::ptr::with_exposed_provenance_mut::<Group<K, B, F>>(address as usize);
+    let group = NonNull::new(group).expect("a group");
+    // SAFETY: it was taken for this level of this tree, which nobody else can reach, and which gives groups back only when it is
+    // dropped: it outlives the result. All its fields are atomics.
+    unsafe { group.as_ref() }
+}
 
 /// A finished group, and the lower ends of its nodes' ranges.
 struct Built<L> {
@@ -20,7 +31,6 @@ struct Built<L> {
 /// One level under construction: nodes side by side in groups.
 struct Level<'t, K: IntKey, const F: usize> {
     tree: &'t Csb<K, F>,
-    pin: &'t Pin,
     /// Nodes of a group.
     slots: usize,
     groups: Vec<Built<K::Lane>>,
@@ -28,8 +38,8 @@ struct Level<'t, K: IntKey, const F: usize> {
 
 impl<'t, K: IntKey, const F: usize> Level<'t, K, F> {
     /// A level that begins with this group, which has no entries.
-    fn new(tree: &'t Csb<K, F>, pin: &'t Pin, fill: f64, first: Address) -> Self {
-        Self { tree, pin, slots: share(F, fill), groups: vec![Built { group: first, lows: Vec::new() }] }
+    fn new(tree: &'t Csb<K, F>, fill: f64, first: Address) -> Self {
+        Self { tree, slots: share(F, fill), groups: vec![Built { group: first, lows: Vec::new() }] }
     }
 
     /// The next node, which begins at `low`. It is open-ended until there is another one.
@@ -53,7 +63,7 @@ impl<'t, K: IntKey, const F: usize> Level<'t, K, F> {
     /// The last group, and how many nodes it has.
     fn last<B: Body>(&self) -> (&'t Group<K, B, F>, usize) {
         let built = self.groups.last().expect("there is a first group");
-        (group_at(built.group, self.pin), built.lows.len())
+        (own_group(built.group, self.tree), built.lows.len())
     }
 }
 
@@ -73,10 +83,9 @@ impl<K: IntKey, const F: usize> Csb<K, F> {
     /// The same for this tree, which is empty.
     pub fn loaded(self, entries: impl Iterator<Item = (K, u64)>, fill: f64) -> Self {
         assert!((0.1..=1.0).contains(&fill), "a fill factor of {fill}");
-        let pin = Pin::new();
         // The chain begins with the root, which the tree owns: should the entries be refused, it goes with that.
         let (root, _) = self.root();
-        let mut leaves = Level::new(&self, &pin, fill, root);
+        let mut leaves = Level::new(&self, fill, root);
         let mut entries = entries.map(|(key, value)| (key.to_lane(), value)).peekable();
         let mut last = None;
         while let Some((lane, _)) = entries.peek() {
@@ -90,18 +99,17 @@ impl<K: IntKey, const F: usize> Csb<K, F> {
             self.count(count);
         }
         let groups = leaves.groups;
-        self.build_upper_levels(groups, fill, &pin);
-        drop(pin);
+        self.build_upper_levels(groups, fill);
         self
     }
 
     /// Puts level upon level until one node is left, which is the root.
-    fn build_upper_levels(&self, groups: Vec<Built<K::Lane>>, fill: f64, pin: &Pin) {
+    fn build_upper_levels(&self, groups: Vec<Built<K::Lane>>, fill: f64) {
         let mut groups = groups;
         let mut level = 0;
         while groups.len() > 1 || groups[0].lows.len() > 1 {
             level += 1;
-            let mut nodes = Level::new(self, pin, fill, self.fresh_group::<Children>());
+            let mut nodes = Level::new(self, fill, self.fresh_group::<Children>());
             for built in groups {
                 let node = nodes.append::<Children>(built.lows[0]);
                 node.set_group(built.group);
@@ -117,6 +125,7 @@ impl<K: IntKey, const F: usize> Csb<K, F> {
 mod tests {
     use super::*;
     use crate::csb::group::header_at;
+    use crate::reclaim::Pin;
     use std::collections::BTreeSet;
     use std::panic::catch_unwind;
 

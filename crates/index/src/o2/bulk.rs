@@ -4,13 +4,24 @@
 //!
 //! The inner tree is as balanced as it can be: each node divides its blocks in halves. Paths differ by one node at most,
 //! so it is enough that the inner nodes of the lowest level are red and all others black (T2).
+//!
+//! Nothing is pinned while the entries come, which may have to be waited for: nobody else can reach the tree.
 
 use super::leaf::Leaf;
 use super::node::{Child, Inner};
 use super::scheme::Scheme;
-use super::{Tree, Visited, address_of, header_at, leaf_at};
+use super::{Tree, Visited, address_of, header_at};
 use crate::reclaim::Pin;
 use crate::search::Lane;
+use std::ptr::NonNull;
+
+/// A leaf block of a tree under construction.
+fn own_leaf<L: Lane, const F: usize, S: Scheme>(address: u64, _tree: &Tree<L, F, S>) -> &Leaf<L, F> {
+    let leaf = NonNull::new(std::ptr::with_exposed_provenance_mut::<Leaf<L, F>>(address as usize));
+    // SAFETY: it was taken for this tree, which nobody else can reach, and which gives blocks back only when it is dropped: it
+    // outlives the result. All its fields are atomics.
+    unsafe { leaf.expect("a leaf block").as_ref() }
+}
 
 /// A tree taken apart.
 pub(super) struct Parts<'g, L: Lane, const F: usize> {
@@ -32,8 +43,8 @@ impl<L: Lane, const F: usize, S: Scheme> Tree<L, F, S> {
     pub fn loaded(self, entries: impl Iterator<Item = (L, u64)>, fill: f64) -> Self {
         assert!((0.1..=1.0).contains(&fill), "a fill factor of {fill}");
         let per_block = ((F as f64 * fill).round() as usize).max(1);
-        let pin = Pin::new();
-        let mut blocks = vec![leaf_at::<L, F>(self.root(&pin).address(), &pin)];
+        let root = self.root(&Pin::new());
+        let mut blocks = vec![own_leaf(root.address(), &self)];
         let (mut last, mut count) = (None, 0);
         for (key, value) in entries {
             assert!(
@@ -42,22 +53,25 @@ impl<L: Lane, const F: usize, S: Scheme> Tree<L, F, S> {
             );
             let mut block = blocks[blocks.len() - 1];
             if block.header.count() == per_block {
-                let next = self.fresh_leaf(&pin);
-                next.set_low(key);
-                next.set_prev(address_of(block));
-                block.set_high(key);
-                block.set_next(address_of(next));
-                blocks.push(next);
-                block = next;
+                block = self.begin_block(block, key);
+                blocks.push(block);
             }
             block.insert_at(block.header.count(), key, value);
             count += 1;
         }
         self.count(count);
-        self.build_inner(&blocks, &mut Vec::new(), &pin);
-        drop(blocks);
-        drop(pin);
+        self.build_inner(&blocks, &mut Vec::new(), &Pin::new());
         self
+    }
+
+    /// Finishes `block` below `low` and begins its right neighbour there.
+    fn begin_block(&self, block: &Leaf<L, F>, low: L) -> &Leaf<L, F> {
+        let next = own_leaf(self.take_leaf(), self);
+        next.set_low(low);
+        next.set_prev(address_of(block));
+        block.set_high(low);
+        block.set_next(address_of(next));
+        next
     }
 
     /// Throws the inner tree away and builds it anew, from the lower bounds of the blocks.

@@ -215,14 +215,21 @@ impl<L: Lane, const F: usize, S: Scheme> Tree<L, F, S> {
 
     /// An empty leaf block that nobody else knows.
     fn fresh_leaf<'g>(&self, pin: &'g Pin) -> &'g Leaf<L, F> {
-        let leaf = leaf_at::<L, F>(pool::take::<Leaf<L, F>>().as_ptr().expose_provenance() as u64, pin);
+        leaf_at(self.take_leaf(), pin)
+    }
+
+    /// The address of such a block.
+    fn take_leaf(&self) -> u64 {
+        let leaf = pool::take::<Leaf<L, F>>();
         // Not before: there may be no memory, which is a panic.
         self.counters.leaves.add();
+        // SAFETY: the pool gave it to us alone; it lives until it is given back.
+        let leaf = unsafe { leaf.as_ref() };
         // Under the latch, so that a reader from the block's former life could not validate.
         let latched = leaf.header.latch.exclusive();
         leaf.reset();
         drop(latched);
-        leaf
+        address_of(leaf)
     }
 
     /// An inner node that nobody else knows.

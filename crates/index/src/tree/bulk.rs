@@ -1,17 +1,26 @@
 //! Building a tree from sorted entries, level by level, at memory speed.
 //!
 //! Source: the O2-Tree rebuilds its index this way at open; the nodes are filled to a chosen share.
+//!
+//! Nothing is pinned meanwhile: the entries may have to be waited for, and nobody else can reach the tree.
 
-use super::{Tree, fresh_node, node_at};
+use super::{Tree, fresh_node};
 use crate::node::Node;
-use crate::reclaim::Pin;
 use foreshore_base::sync::Ordering;
 use std::borrow::Borrow;
+use std::ptr::NonNull;
+
+/// A node of a tree under construction.
+fn own_node<N: Node>(address: u64, _tree: &Tree<N>) -> &N {
+    let node = NonNull::new(std::ptr::with_exposed_provenance_mut::<N>(address as usize)).expect("a node");
+    // SAFETY: it was taken for this tree, which nobody else can reach, and which gives nodes back only when it is dropped: it
+    // outlives the result. All its fields are atomics.
+    unsafe { node.as_ref() }
+}
 
 /// One level under construction.
 struct Level<'t, N: Node> {
     tree: &'t Tree<N>,
-    pin: &'t Pin,
     fill: f64,
     level: u8,
     /// The node being filled.
@@ -22,12 +31,12 @@ struct Level<'t, N: Node> {
 }
 
 impl<'t, N: Node> Level<'t, N> {
-    fn new(tree: &'t Tree<N>, pin: &'t Pin, fill: f64, level: u8, node: u64) -> Self {
-        Self { tree, pin, fill, level, node, last_key: None, separators: Vec::new() }
+    fn new(tree: &'t Tree<N>, fill: f64, level: u8, node: u64) -> Self {
+        Self { tree, fill, level, node, last_key: None, separators: Vec::new() }
     }
 
     fn append(&mut self, key: &N::Key, word: u64) {
-        let node: &N = node_at(self.node, self.pin);
+        let node: &N = own_node(self.node, self.tree);
         let count = node.header().count();
         // A filled node may get one more, but no node has a single child.
         let has_room = count < 2 || !node.is_filled(self.fill);
@@ -46,7 +55,7 @@ impl<'t, N: Node> Level<'t, N> {
         self.node = fresh_node::<N>(self.level, &self.tree.counters);
         node.set_high(separator.borrow());
         node.header().set_link(self.node);
-        let right: &N = node_at(self.node, self.pin);
+        let right: &N = own_node(self.node, self.tree);
         if self.level == 0 {
             assert!(right.make_room(key, true), "Y5: an empty node has room");
             right.insert_at(0, key, word);
@@ -64,9 +73,8 @@ impl<N: Node> Tree<N> {
     pub fn bulk_load<K: Borrow<N::Key>>(entries: impl Iterator<Item = (K, u64)>, fill: f64) -> Self {
         assert!((0.1..=1.0).contains(&fill), "a fill factor of {fill}");
         let tree = Self::new();
-        let pin = Pin::new();
         let leftmost = tree.root.load(Ordering::Relaxed);
-        let mut leaves = Level::new(&tree, &pin, fill, 0, leftmost);
+        let mut leaves = Level::new(&tree, fill, 0, leftmost);
         let mut count = 0;
         for (key, value) in entries {
             // Once: asked for its bytes again a key need not give the same.
@@ -78,20 +86,19 @@ impl<N: Node> Tree<N> {
         }
         let separators = leaves.separators;
         tree.length.add(count);
-        tree.build_upper_levels(leftmost, separators, fill, &pin);
-        drop(pin);
+        tree.build_upper_levels(leftmost, separators, fill);
         tree
     }
 
     /// Puts level upon level until one node is left.
-    fn build_upper_levels(&self, leftmost: u64, separators: Vec<(N::Owned, u64)>, fill: f64, pin: &Pin) {
+    fn build_upper_levels(&self, leftmost: u64, separators: Vec<(N::Owned, u64)>, fill: f64) {
         let (mut leftmost, mut separators) = (leftmost, separators);
         let mut level = 0;
         while !separators.is_empty() {
             level += 1;
             let first = fresh_node::<N>(level, &self.counters);
-            node_at::<N>(first, pin).insert_at(0, N::least().borrow(), leftmost);
-            let mut nodes = Level::new(self, pin, fill, level, first);
+            own_node(first, self).insert_at(0, N::least().borrow(), leftmost);
+            let mut nodes = Level::new(self, fill, level, first);
             nodes.last_key = Some(N::least());
             for (key, node) in separators {
                 nodes.append(key.borrow(), node);

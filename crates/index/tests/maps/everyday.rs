@@ -79,6 +79,36 @@ fn keys_in_order_are_asked_beforehand() {
     assert_eq!((IMAGES_UNDER_A_PIN.get(), map.check()), (0, Ok(())));
 }
 
+/// Nor while a map waits for the entries that it is to be made of, which may come from a file, or from another thread.
+#[test]
+fn nothing_is_pinned_while_entries_are_waited_for() {
+    fn entries<K>(key: impl Fn(u64) -> K) -> impl Iterator<Item = (K, u64)> {
+        (0..100).map(move |i| {
+            assert!(!crossbeam_epoch::is_pinned(), "bulk_load");
+            (key(i), i)
+        })
+    }
+    macro_rules! test {
+        ($($map:expr;)*) => {
+            $(
+                let map = $map;
+                assert_eq!((map.len(), map.check()), (100, Ok(())), "{map:?}");
+            )*
+        };
+    }
+    let name = |i| format!("{i:020}");
+    test! {
+        IntMap::<u64, 4>::bulk_load(entries(|i| i), 1.0);
+        TunedMap::<u32>::bulk_load(NodeKeys::K16, entries(|i| i as u32), 1.0);
+        CsbMap::<u64, 4>::bulk_load(entries(|i| i), 1.0);
+        O2Map::<u64, 4>::bulk_load(entries(|i| i), 1.0);
+        OptimisticO2Map::<u64, 4>::bulk_load(entries(|i| i), 1.0);
+        ByteMap::<4>::bulk_load(entries(name), 1.0);
+        CsbByteMap::<4, 2>::bulk_load(entries(name), 1.0);
+        OptimisticO2ByteMap::<4, 2>::bulk_load(entries(name), 1.0);
+    }
+}
+
 /// A scan that has told its end does not go on, whatever is inserted then.
 #[test]
 fn a_scan_at_its_end_stays_there() {
