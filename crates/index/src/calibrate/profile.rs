@@ -47,7 +47,7 @@ pub struct Profile {
 /// The node size for one kind of key and use. See [`Profile::node_keys`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Choice {
-    /// Bytes of a key.
+    /// Bytes of a key as a node holds it: 4, or a multiple of 8.
     pub key_bytes: usize,
     /// What the map is wanted for.
     pub favour: Favour,
@@ -153,7 +153,8 @@ impl Profile {
         measured.unwrap_or_else(|| leaves::by_caches(&self.machine))
     }
 
-    /// The node size for keys of so many bytes.
+    /// The node size for keys of which a node holds so many bytes: 4, or a multiple of 8. An `i16` takes as many as a `u32`, a
+    /// byte array whole words.
     ///
     /// ```
     /// use foreshore_index::{Favour, NodeKeys, Profile};

@@ -88,7 +88,8 @@ impl<K: IntKey> TunedMap<K> {
     /// assert_eq!(map.node_keys(), profile.node_keys(8, Favour::Inserts));
     /// ```
     pub fn tuned(profile: &Profile, favour: Favour) -> Self {
-        Self::with_node_keys(profile.node_keys(size_of::<K>(), favour))
+        // By what a node holds: a narrow key's image is that of a wider one.
+        Self::with_node_keys(profile.node_keys(size_of::<K::Lane>(), favour))
     }
 
     /// An empty map with nodes of this size.

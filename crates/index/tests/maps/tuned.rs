@@ -101,4 +101,8 @@ fn profiles_choose_sizes() {
     assert_eq!(TunedMap::<u32>::tuned(&profile, Favour::Inserts).node_keys(), NodeKeys::K32);
     assert_eq!(TunedMap::<u32>::tuned(&profile, Favour::Lookups).node_keys(), NodeKeys::K64);
     assert_eq!(TunedMap::<u64>::tuned(&profile, Favour::Inserts).node_keys(), NodeKeys::K64);
+    // By what a node holds: the images of narrow integers are those of wider ones, and byte arrays are whole words.
+    assert_eq!(TunedMap::<u16>::tuned(&profile, Favour::Inserts).node_keys(), NodeKeys::K32);
+    assert_eq!(TunedMap::<i8>::tuned(&profile, Favour::Inserts).node_keys(), NodeKeys::K32);
+    assert_eq!(TunedMap::<[u8; 4]>::tuned(&profile, Favour::Inserts).node_keys(), NodeKeys::K64);
 }
