@@ -256,7 +256,7 @@ mod system {
 mod tests {
     use super::*;
     use crate::mapping::Mapping;
-    use crate::{CsbMap, IntMap, O2Map};
+    use crate::{Coupled, CsbByteMap, CsbMap, IntMap, O2ByteMap, O2Map};
     use std::panic::catch_unwind;
     use std::process::Command;
 
@@ -264,7 +264,10 @@ mod tests {
     fn run_limited(addresses_kib: u32, test: &str) {
         let limited = |arguments: &str| {
             let line = format!("ulimit -v {addresses_kib} && exec \"$0\" {arguments}");
-            Command::new("sh").arg("-c").arg(line).arg(std::env::current_exe().unwrap()).output().unwrap()
+            let mut shell = Command::new("sh");
+            shell.arg("-c").arg(line).arg(std::env::current_exe().unwrap());
+            // Some tests panic many thousand times.
+            shell.env("RUST_BACKTRACE", "0").output().unwrap()
         };
         if limited("--list").status.success() {
             let output = limited(&format!("--exact pool::tests::{test} --ignored"));
@@ -314,12 +317,28 @@ mod tests {
         }
     }
 
-    /// How many of these there are where memory is at an end.
-    fn free_lines() -> usize {
-        let taken: Vec<_> = std::iter::from_fn(|| catch_unwind(take::<OneLine>).ok()).collect();
+    /// Takes all memory that no node has used yet.
+    fn exhaust() {
+        for bytes in [ARENA_BYTES, 1 << 20, LINE] {
+            while catch_unwind(|| cut(bytes)).is_ok() {}
+        }
+    }
+
+    /// Takes all of these that there are where memory is at an end.
+    fn take_lines() -> Vec<NonNull<OneLine>> {
+        std::iter::from_fn(|| catch_unwind(take::<OneLine>).ok()).collect()
+    }
+
+    fn give_lines_back(taken: impl IntoIterator<Item = NonNull<OneLine>>) {
         // SAFETY: nobody else knows them.
-        taken.iter().for_each(|node| unsafe { give_back(*node) });
-        taken.len()
+        taken.into_iter().for_each(|node| unsafe { give_back(node) });
+    }
+
+    fn free_lines() -> usize {
+        let taken = take_lines();
+        let count = taken.len();
+        give_lines_back(taken);
+        count
     }
 
     #[test]
@@ -335,9 +354,7 @@ mod tests {
             };
         }
         let (bplus, csb, o2) = (filled!(IntMap), filled!(CsbMap), filled!(O2Map));
-        for bytes in [ARENA_BYTES, 1 << 20, LINE] {
-            while catch_unwind(|| cut(bytes)).is_ok() {}
-        }
+        exhaust();
         macro_rules! test {
             ($map:expr) => {
                 let refused = (KEYS..).find(|key| catch_unwind(|| $map.insert(*key, *key)).is_err());
@@ -354,5 +371,64 @@ mod tests {
         assert_eq!(free_lines(), before, "refused inserts keep nodes");
         // Whose header is there, and no leaf.
         assert!(catch_unwind(O2Map::<u64, 32>::new).is_err());
+    }
+
+    /// What a load or an insert had made when it was refused memory goes with it.
+    #[test]
+    fn refused_memory_takes_no_more() {
+        run_limited(2_300_000, "in_a_process_whose_memory_ends_amid_loads");
+        run_limited(2_300_000, "in_a_process_whose_memory_ends_before_a_slice");
+    }
+
+    #[test]
+    #[ignore = "a part of the test above, in a process of its own"]
+    fn in_a_process_whose_memory_ends_amid_loads() {
+        macro_rules! loads {
+            ($map:ty, $count:expr, $key:expr) => {
+                catch_unwind(|| drop(<$map>::bulk_load((0..$count).map(|i| ($key(i), i)), 1.0))).is_ok()
+            };
+        }
+        let numbers = |key: fn(u64) -> u64| loads!(IntMap<u64, 4>, 5000, key);
+        let groups = |count: u64| loads!(CsbMap<u64, 4>, count, |i| i);
+        let blocks = |count: u64| loads!(O2Map<u64, 4>, count, |i| i);
+        // Each two share a slice, and a bag holds one: so they get a layer.
+        let pair = |i: u64| format!("{:015}{}", i / 2, i % 2);
+        let csb_layers = |count: u64| loads!(CsbByteMap<4, 1>, count, pair);
+        let o2_layers = |count: u64| loads!(O2ByteMap<4, Coupled, 1>, count, pair);
+
+        // More groups of leaves than of nodes above.
+        drop((0..400).map(|_| CsbMap::<u64, 4>::new()).collect::<Vec<_>>());
+        assert!(numbers(|i| i) && groups(1000) && blocks(5000) && csb_layers(2000) && o2_layers(2000));
+        exhaust();
+        // What is refused, for there are leaves but not as many nodes above, and then what was there before.
+        let far_apart = |i| ((i / 8) << 45) | (i % 8); // so nodes above leaves hold few children
+        let of_numbers = [numbers(far_apart), numbers(|i| i)];
+        let of_groups = [groups(5000), groups(1000)];
+        let mut lines = take_lines();
+        give_lines_back(lines.drain(..1000));
+        let of_blocks = [blocks(5000), blocks(3000)];
+        give_lines_back(lines);
+        let of_csb_layers = [csb_layers(20_000), csb_layers(2000)];
+        let of_o2_layers = [o2_layers(20_000), o2_layers(2000)];
+        assert_eq!([of_numbers, of_groups, of_blocks, of_csb_layers, of_o2_layers], [[false, true]; 5]);
+    }
+
+    #[test]
+    #[ignore = "a part of the test above, in a process of its own"]
+    fn in_a_process_whose_memory_ends_before_a_slice() {
+        fn resident_bytes() -> usize {
+            let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+            pages.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
+        }
+        let (map, tail) = (O2ByteMap::<4>::new(), "x".repeat(1000));
+        exhaust();
+        let insert =
+            |key: u64| catch_unwind(|| map.insert(format!("{key:015}{tail}").as_bytes(), key)).is_ok();
+        let refused = (0..).find(|key| !insert(*key)).unwrap();
+        let before = resident_bytes();
+        (0..20_000).for_each(|_| assert!(!insert(refused)));
+        let more = resident_bytes().saturating_sub(before);
+        assert!(more < 10 << 20, "refused inserts keep {more} bytes");
+        assert_eq!((map.len(), map.check()), (refused, Ok(())));
     }
 }

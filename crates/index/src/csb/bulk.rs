@@ -109,7 +109,8 @@ impl<K: IntKey, const F: usize> Csb<K, F> {
         let mut level = 0;
         while groups.len() > 1 || groups[0].lows.len() > 1 {
             level += 1;
-            let mut nodes = Level::new(self, fill, self.fresh_group::<Children>());
+            let first = self.begin_level(level, groups[0].group);
+            let mut nodes = Level::new(self, fill, first);
             for built in groups {
                 let node = nodes.append::<Children>(built.lows[0]);
                 node.set_group(built.group);
@@ -117,7 +118,17 @@ impl<K: IntKey, const F: usize> Csb<K, F> {
             }
             groups = nodes.groups;
         }
-        self.root.store(groups[0].group | level, Ordering::Release);
+    }
+
+    /// The first group of a level over this one. It is the root's already: should there be no memory for its neighbours, all goes
+    /// with the tree.
+    fn begin_level(&self, level: u64, below: Address) -> Address {
+        let first = self.fresh_group::<Children>();
+        let group: &Group<K, Children, F> = own_group(first, self);
+        group.nodes[0].set_group(below);
+        group.header.set_live(0);
+        self.root.store(first | level, Ordering::Relaxed);
+        first
     }
 }
 

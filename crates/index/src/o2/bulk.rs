@@ -10,6 +10,7 @@
 use super::leaf::Leaf;
 use super::node::{Child, Inner};
 use super::scheme::Scheme;
+use super::update::Spare;
 use super::{Tree, Visited, address_of, header_at};
 use crate::reclaim::Pin;
 use crate::search::Lane;
@@ -60,8 +61,15 @@ impl<L: Lane, const F: usize, S: Scheme> Tree<L, F, S> {
             count += 1;
         }
         self.count(count);
-        self.build_inner(&blocks, &mut Vec::new(), &Pin::new());
+        let pin = Pin::new();
+        self.build_inner(&blocks, &mut self.take_inner(blocks.len() - 1, &pin), &pin);
         self
+    }
+
+    /// So many inner nodes that nobody else knows, or none if there is no memory for all of them.
+    fn take_inner<'g>(&self, count: usize, pin: &'g Pin) -> Vec<&'g Inner<L>> {
+        let taken: Vec<_> = (0..count).map(|_| Spare(self.fresh_inner(pin))).collect();
+        taken.into_iter().map(Spare::spend).collect()
     }
 
     /// Finishes `block` below `low` and begins its right neighbour there.
@@ -93,7 +101,7 @@ impl<L: Lane, const F: usize, S: Scheme> Tree<L, F, S> {
         Parts { blocks, inner }
     }
 
-    /// Puts an inner tree over these blocks, of which there is at least one, of these nodes as far as there are any.
+    /// Puts an inner tree over these blocks, of which there is at least one, of these nodes, one fewer than blocks.
     fn build_inner(&self, blocks: &[&Leaf<L, F>], inner: &mut Vec<&Inner<L>>, pin: &Pin) {
         let height = blocks.len().next_power_of_two().ilog2();
         let root = self.build_over(blocks, height, inner, pin);
@@ -113,7 +121,7 @@ impl<L: Lane, const F: usize, S: Scheme> Tree<L, F, S> {
             block.header.set_weight(1);
             return Child::leaf(address_of(*block));
         }
-        let inner: &Inner<L> = spare.pop().unwrap_or_else(|| self.fresh_inner(pin));
+        let inner = spare.pop().expect("an inner node between any two blocks");
         let (left, right) = blocks.split_at(blocks.len().div_ceil(2));
         let children = [left, right].map(|half| self.build_over(half, height - 1, spare, pin));
         inner.reset(right[0].low(), children[0], children[1], u32::from(height > 1));

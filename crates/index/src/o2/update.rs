@@ -24,11 +24,12 @@ use crate::reclaim::Pin;
 use crate::search::Lane;
 use std::ptr::NonNull;
 
-/// A node that a split needs, taken with nothing latched. It is given back if it is not, or if there is no memory for the other one.
-struct Spare<'g, N: Pooled>(&'g N);
+/// A node that a split needs, or a load, taken with nothing latched. It is given back if it is not, or if there is no memory for another
+/// one.
+pub(super) struct Spare<'g, N: Pooled>(pub &'g N);
 
 impl<'g, N: Pooled> Spare<'g, N> {
-    fn spend(self) -> &'g N {
+    pub fn spend(self) -> &'g N {
         let node = self.0;
         std::mem::forget(self);
         node

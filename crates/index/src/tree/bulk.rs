@@ -90,7 +90,7 @@ impl<N: Node> Tree<N> {
         tree
     }
 
-    /// Puts level upon level until one node is left.
+    /// Puts level upon level until one node is left, which is the root.
     fn build_upper_levels(&self, leftmost: u64, separators: Vec<(N::Owned, u64)>, fill: f64) {
         let (mut leftmost, mut separators) = (leftmost, separators);
         let mut level = 0;
@@ -98,6 +98,8 @@ impl<N: Node> Tree<N> {
             level += 1;
             let first = fresh_node::<N>(level, &self.counters);
             own_node(first, self).insert_at(0, N::least().borrow(), leftmost);
+            // The root already: should there be no memory for its neighbours, all goes with the tree.
+            self.root.store(first, Ordering::Relaxed);
             let mut nodes = Level::new(self, fill, level, first);
             nodes.last_key = Some(N::least());
             for (key, node) in separators {
@@ -105,6 +107,5 @@ impl<N: Node> Tree<N> {
             }
             (leftmost, separators) = (first, nodes.separators);
         }
-        self.root.store(leftmost, Ordering::Release);
     }
 }

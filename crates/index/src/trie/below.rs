@@ -12,6 +12,7 @@ use crate::node::blob;
 use crate::reclaim::Pin;
 use crate::search::Lane;
 use foreshore_base::prefetch::prefetch_lines;
+use std::marker::PhantomData;
 
 /// A node of the trie: a tree of slices.
 pub struct Layer<M: LayerTree> {
@@ -33,12 +34,12 @@ impl<'g, M: LayerTree> Below<'g, M> {
     #[inline]
     pub fn at(word: u64, _pin: &'g Pin) -> Self {
         if word & LAYER == 0 {
-            // SAFETY: the tree's read was validated, so the slice had this word, which came from `store_bag`; who took it
-            // away retires the bag, and the pin, which the result does not outlive, was there before.
+            // SAFETY: the tree's read was validated, so the slice had this word, which is that of a bag; who took it away
+            // retires the bag, and the pin, which the result does not outlive, was there before.
             return Below::Bag(Bag(unsafe { blob::bytes(word) }));
         }
         let layer = std::ptr::with_exposed_provenance::<Layer<M>>((word & !LAYER) as usize);
-        // SAFETY: as above, with `store_layer`.
+        // SAFETY: as above, with a layer.
         Below::Layer(unsafe { &*layer })
     }
 }
@@ -49,22 +50,49 @@ pub fn prefetch(word: u64) {
     prefetch_lines(std::ptr::with_exposed_provenance::<u8>((word & !LAYER) as usize), 1);
 }
 
-/// The word of a new bag.
-pub fn store_bag(bytes: &[u8]) -> u64 {
-    let word = blob::store(bytes);
-    debug_assert_eq!(word & LAYER, 0, "W1");
-    word
+/// A bag or layer whose word no slice has yet. It goes, unless one gets it: somebody else may have been quicker, or the system may
+/// refuse the memory for the slice, which is a panic.
+pub struct Unowned<M: LayerTree> {
+    word: u64,
+    layers: PhantomData<M>,
 }
 
-/// The word of a new layer.
-pub fn store_layer<M: LayerTree>(layer: Layer<M>) -> u64 {
-    Box::into_raw(Box::new(layer)).expose_provenance() as u64 | LAYER
+impl<M: LayerTree> Unowned<M> {
+    /// A new bag.
+    pub fn bag(bytes: &[u8]) -> Self {
+        let word = blob::store(bytes);
+        debug_assert_eq!(word & LAYER, 0, "W1");
+        Self { word, layers: PhantomData }
+    }
+
+    /// A new layer.
+    pub fn layer(layer: Layer<M>) -> Self {
+        let word = Box::into_raw(Box::new(layer)).expose_provenance() as u64 | LAYER;
+        Self { word, layers: PhantomData }
+    }
+
+    pub fn word(&self) -> u64 {
+        self.word
+    }
+
+    /// A slice owns it from now on (W2).
+    pub fn spend(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl<M: LayerTree> Drop for Unowned<M> {
+    fn drop(&mut self) {
+        // SAFETY: it came from above, and no slice has its word: what is refused memory for an entry has not made it, and a tree that is
+        // refused it while it is loaded goes alone, without what its words lead to.
+        unsafe { free::<M>(self.word) }
+    }
 }
 
 /// Frees what `word` leads to.
 ///
 /// # Safety
-/// The word came from [`store_bag`], or from [`store_layer`] with this type; nobody uses it any more.
+/// The word is that of an [`Unowned`] of this type; nobody uses it any more.
 pub unsafe fn free<M: LayerTree>(word: u64) {
     if word & LAYER == 0 {
         // SAFETY: by the caller.

@@ -2,7 +2,7 @@
 
 use super::Trie;
 use super::bag::Bag;
-use super::below::{Layer, store_bag, store_layer};
+use super::below::{Layer, Unowned};
 use super::layer_tree::LayerTree;
 use super::slice::Slice;
 use super::update::KEY_BYTES_MAX;
@@ -31,20 +31,32 @@ impl<M: LayerTree, const C: usize> Trie<M, C> {
 fn layer<M: LayerTree, const C: usize>(entries: &[(&[u8], u64)], skip: usize, fill: f64) -> Layer<M> {
     let slice = |(key, _): &(&[u8], u64)| Slice::of(&key[skip..]);
     // All slots first: what they lead to is built before this layer's tree, not in the middle of it.
-    let mut slots = Vec::new();
+    let (mut slots, mut below) = (Vec::new(), Vec::new());
     for same in entries.chunk_by(|a, b| slice(a) == slice(b)) {
         let slice = slice(&same[0]);
-        let word =
-            if slice.goes_on() { store_tails::<M, C>(same, skip + slice.len(), fill) } else { same[0].1 };
+        let word = if slice.goes_on() {
+            let tails = store_tails::<M, C>(same, skip + slice.len(), fill);
+            let word = tails.word();
+            below.push(tails);
+            word
+        } else {
+            same[0].1
+        };
         slots.push((slice, word));
     }
-    Layer::new(M::bulk_load(slots.into_iter(), fill))
+    let map = M::bulk_load(slots.into_iter(), fill);
+    below.into_iter().for_each(Unowned::spend);
+    Layer::new(map)
 }
 
-/// The word of a bag of these keys without their first `skip` bytes, or of a layer if they are too many.
-pub fn store_tails<M: LayerTree, const C: usize>(entries: &[(&[u8], u64)], skip: usize, fill: f64) -> u64 {
+/// A bag of these keys without their first `skip` bytes, or a layer if they are too many.
+pub fn store_tails<M: LayerTree, const C: usize>(
+    entries: &[(&[u8], u64)],
+    skip: usize,
+    fill: f64,
+) -> Unowned<M> {
     if entries.len() > C {
-        return store_layer(layer::<M, C>(entries, skip, fill));
+        return Unowned::layer(layer::<M, C>(entries, skip, fill));
     }
-    store_bag(&Bag::encode(entries.iter().map(|(key, word)| (&key[skip..], *word))))
+    Unowned::bag(&Bag::encode(entries.iter().map(|(key, word)| (&key[skip..], *word))))
 }

@@ -1,7 +1,7 @@
 //! Inserts and removals, and what becomes of bags and layers by them.
 
 use super::bag::Bag;
-use super::below::{Below, Layer, free, retire, store_bag};
+use super::below::{Below, Layer, Unowned, retire};
 use super::layer_tree::LayerTree;
 use super::slice::Slice;
 use super::{Trie, bulk};
@@ -102,7 +102,7 @@ impl<M: LayerTree, const C: usize> Trie<M, C> {
                 }
                 None if !admit(None) => return Ok(None),
                 None => {
-                    let bag = store_bag(&Bag::encode([(tail, value)].into_iter()));
+                    let bag = Unowned::bag(&Bag::encode([(tail, value)].into_iter()));
                     if layer.exchange(slice, None, Some(bag), pin).is_ok() {
                         return Ok(None);
                     }
@@ -187,24 +187,29 @@ impl<M: LayerTree> Layer<M> {
         let Ok(i) = bag.position(tail) else { return Ok(None) };
         let mut tails: Vec<_> = bag.entries().collect();
         let (_, value) = tails.remove(i);
-        let new = (!tails.is_empty()).then(|| store_bag(&Bag::encode(tails.into_iter())));
+        let new = (!tails.is_empty()).then(|| Unowned::bag(&Bag::encode(tails.into_iter())));
         self.exchange(slice, Some(word), new, pin).map(|()| Some(value))
     }
 
-    /// Puts the word `new` in place of `old`, if that is still there, and retires what that led to (B1).
-    fn exchange(&self, slice: Slice, old: Option<u64>, new: Option<u64>, pin: &Pin) -> Result<(), Raced> {
-        if self.map.replace(slice, old, new, pin) {
-            if let Some(old) = old {
-                // SAFETY: `old` was this slice's word, which we have replaced; nobody else has (W2 in `below.rs`).
-                unsafe { retire::<M>(old, pin) };
-            }
-            return Ok(());
+    /// Puts the word of `new` in place of `old`, if that is still there, and retires what that led to (B1).
+    fn exchange(
+        &self,
+        slice: Slice,
+        old: Option<u64>,
+        new: Option<Unowned<M>>,
+        pin: &Pin,
+    ) -> Result<(), Raced> {
+        if !self.map.replace(slice, old, new.as_ref().map(Unowned::word), pin) {
+            return Err(Raced);
         }
         if let Some(new) = new {
-            // SAFETY: nobody has seen it.
-            unsafe { free::<M>(new) };
+            new.spend();
         }
-        Err(Raced)
+        if let Some(old) = old {
+            // SAFETY: `old` was this slice's word, which we have replaced; nobody else has (W2 in `below.rs`).
+            unsafe { retire::<M>(old, pin) };
+        }
+        Ok(())
     }
 }
 
