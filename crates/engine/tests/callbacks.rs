@@ -1,10 +1,12 @@
 //! The caller's code where the engine calls it: keys, iterators, closures. It may use the database, end it, and panic. Nothing is held
 //! for it then that others wait for, beside what a transaction has locked.
 
-use foreshore::{ByteTable, Database, Error, Result, TransactionOptions};
+use foreshore::{ByteTable, Database, Error, Result, TransactionBytes, TransactionOptions};
 use std::cell::Cell;
 use std::ops::ControlFlow::{self, Continue};
 use std::panic::{AssertUnwindSafe, RefUnwindSafe, UnwindSafe, catch_unwind, resume_unwind};
+use std::sync::mpsc::channel;
+use std::thread;
 use std::time::Duration;
 
 /// What the caller's code does when it is called.
@@ -168,6 +170,36 @@ fn what_is_called_may_use_the_database() {
         call(&db, &table, &act).unwrap_or_else(|error| panic!("{what}: {error}"));
         assert!(times.get() > 0, "{what}");
         ensure_free(what, &db, &table);
+    }
+}
+
+/// Keys and values may use, and end, the transaction that they are for.
+#[test]
+fn keys_may_use_the_transaction_that_they_are_for() {
+    type Rows<'a> = &'a [(Key<'a>, Key<'a>)];
+    type Writes = fn(&TransactionBytes<'_>, Rows<'_>) -> Result<()>;
+    let calls: [(&str, Writes); 2] = [
+        ("put_many", |table, rows| table.put_many(rows)),
+        ("insert_many", |table, rows| table.insert_many(rows).map(drop)),
+    ];
+    for (what, call) in calls {
+        let (sender, done) = channel();
+        thread::spawn(move || {
+            let (db, table) = fresh();
+            let tx = db.begin().unwrap();
+            let act = || assert!(tx.bytes(&table).contains(b"a").unwrap());
+            let uses = call(&tx.bytes(&table), &[(Key(b"d", &act), Key(b"new", &act))]);
+            let act = || _ = db.abort(tx.number()).unwrap();
+            let ends = call(&tx.bytes(&table), &[(Key(b"e", &act), Key(b"new", &act))]);
+            drop(tx);
+            ensure_free(what, &db, &table);
+            sender.send((uses, ends)).unwrap();
+        });
+        let (uses, ends) = done
+            .recv_timeout(Duration::from_secs(60))
+            .unwrap_or_else(|error| panic!("{what}: it waits for itself, or panicked: {error}"));
+        uses.unwrap_or_else(|error| panic!("{what}: {error}"));
+        assert!(matches!(ends, Err(Error::Aborted { .. })), "{what}: {ends:?}");
     }
 }
 

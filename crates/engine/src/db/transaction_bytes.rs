@@ -480,8 +480,8 @@ impl TransactionBytes<'_> {
         self.pop(Direction::Descending, bounds.raw(), Ok)
     }
 
-    /// What `read` makes of the row taken. If that is an error, the row is put back where it was, which takes no space: what undoes its
-    /// removal has its place in the log.
+    /// What `read`, which must not call the transaction, makes of the row taken. If that is an error, the row is put back where it was,
+    /// which takes no space: what undoes its removal has its place in the log.
     pub(super) fn pop<R>(
         &self,
         direction: Direction,
@@ -543,13 +543,15 @@ impl TransactionBytes<'_> {
         self.write_each(rows, Intent::Put).map(|_| ())
     }
 
+    /// The rows are asked for their bytes before the call, each once: the caller's `AsRef` may use the transaction, too.
     fn write_each<'r, K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &self,
         rows: &'r [(K, V)],
         intent: impl Fn(&'r [u8]) -> Intent<'r>,
     ) -> Result<usize> {
+        let rows: Vec<_> = rows.iter().map(|(key, value)| (key.as_ref(), value.as_ref())).collect();
         let make_room = |txn: &mut Txn, len| self.table.make_room_within(txn, len);
-        self.work(|txn| self.table.tree.write_each(txn, rows, intent, make_room))
+        self.work(|txn| self.table.tree.write_each(txn, &rows, intent, make_room))
     }
 
     fn write(&self, key: &[u8], intent: Intent<'_>) -> Result<bool> {

@@ -337,6 +337,7 @@ impl<K: Key, V: Value> TransactionTable<'_, K, V> {
     }
 
     /// Removes the row with the least key and returns it; see [`TransactionBytes::pop_first`]. A row that cannot be decoded stays.
+    /// It is decoded while it is taken: a `Deserialize` that calls this transaction, or aborts it, waits for itself.
     ///
     /// ```
     /// # fn main() -> foreshore::Result<()> {
@@ -356,13 +357,13 @@ impl<K: Key, V: Value> TransactionTable<'_, K, V> {
     }
 
     /// Removes the row with the greatest key and returns it; see [`TransactionBytes::pop_last`]. A row that cannot be decoded
-    /// stays.
+    /// stays, and its `Deserialize` does not call this transaction, as with [`pop_first`](TransactionTable::pop_first).
     pub fn pop_last(&self) -> Result<Option<(K, V)>> {
         self.pop_last_in(..)
     }
 
     /// Removes the row with the least key in `bounds` and returns it; see [`TransactionBytes::pop_first_in`]. A row that cannot be
-    /// decoded stays.
+    /// decoded stays, and its `Deserialize` does not call this transaction, as with [`pop_first`](TransactionTable::pop_first).
     ///
     /// See [`Table::pop_first_in`](crate::Table::pop_first_in) for an example.
     pub fn pop_first_in(&self, bounds: impl KeyBounds<K>) -> Result<Option<(K, V)>> {
@@ -370,7 +371,7 @@ impl<K: Key, V: Value> TransactionTable<'_, K, V> {
     }
 
     /// Removes the row with the greatest key in `bounds` and returns it; see [`TransactionBytes::pop_last_in`]. A row that cannot be
-    /// decoded stays.
+    /// decoded stays, and its `Deserialize` does not call this transaction, as with [`pop_first`](TransactionTable::pop_first).
     pub fn pop_last_in(&self, bounds: impl KeyBounds<K>) -> Result<Option<(K, V)>> {
         self.bytes.pop(Direction::Descending, bounds.encoded()?, decode_row)
     }

@@ -25,8 +25,7 @@ use std::sync::Arc;
 /// Rows that are locked before the first of them is written.
 const GROUP: usize = 16;
 
-/// A row that is going to be written, and its lock. The caller's `AsRef` is asked before any leaf is latched: it may do what it
-/// likes, and panic.
+/// A row that is going to be written, and its lock.
 struct Named<'r> {
     name: Name,
     key: &'r [u8],
@@ -36,10 +35,10 @@ struct Named<'r> {
 impl Tree {
     /// Does what `intent` says of its value to each row, in their order; returns how many there was anything to do for. Calls
     /// `make_room` with the length of each value before.
-    pub fn write_each<'r, K: AsRef<[u8]>, V: AsRef<[u8]>>(
+    pub fn write_each<'r>(
         self: &Arc<Self>,
         txn: &mut Txn,
-        rows: &'r [(K, V)],
+        rows: &[(&'r [u8], &'r [u8])],
         intent: impl Fn(&'r [u8]) -> Intent<'r>,
         make_room: impl Fn(&mut Txn, usize) -> Result<()>,
     ) -> Result<usize> {
@@ -49,7 +48,7 @@ impl Tree {
             self.lock_each(txn, group, &mut named, &make_room)?;
             if rows.len() > GROUP && n * GROUP >= loaded && self.is_on_disk_next(txn, named[0].key)? {
                 loaded =
-                    n * GROUP + self.load_cold_group(&rows[n * GROUP..], &|row: &(K, V)| row.0.as_ref())?;
+                    n * GROUP + self.load_cold_group(&rows[n * GROUP..], &|row: &(&'r [u8], _)| row.0)?;
             }
             let mut at = 0;
             while let Some(row) = named.get(at) {
@@ -65,16 +64,15 @@ impl Tree {
     }
 
     /// Locks the keys of a group that is going to be written; replaces `named` by its rows.
-    fn lock_each<'r, K: AsRef<[u8]>, V: AsRef<[u8]>>(
+    fn lock_each<'r>(
         self: &Arc<Self>,
         txn: &mut Txn,
-        group: &'r [(K, V)],
+        group: &[(&'r [u8], &'r [u8])],
         named: &mut Vec<Named<'r>>,
         make_room: &impl Fn(&mut Txn, usize) -> Result<()>,
     ) -> Result<()> {
         named.clear();
-        for (key, value) in group {
-            let (key, value) = (key.as_ref(), value.as_ref());
+        for &(key, value) in group {
             make_room(txn, value.len())?;
             self.ensure_fits(key, value)?;
             named.push(Named { name: self.lock_ahead(key), key, value });
