@@ -5,6 +5,7 @@ use foreshore::{ByteTable, Database, Error, Result, TransactionBytes, Transactio
 use std::cell::Cell;
 use std::ops::ControlFlow::{self, Continue};
 use std::panic::{AssertUnwindSafe, RefUnwindSafe, UnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
@@ -285,4 +286,42 @@ fn values_may_be_something_else_each_time() {
         }
         ensure_free(what, &db, &table);
     }
+}
+
+/// A row that is taken stays where its type panics when it is read, for who catches the panic and goes on with the transaction, too.
+#[test]
+fn a_row_that_panics_when_it_is_popped_stays() {
+    static PANICS: AtomicBool = AtomicBool::new(false);
+    #[derive(serde::Serialize)]
+    struct Job(u8);
+    impl<'de> serde::Deserialize<'de> for Job {
+        fn deserialize<D: serde::Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {
+            match PANICS.load(Relaxed) {
+                true => resume_unwind(Box::new("a test")),
+                false => u8::deserialize(from).map(Job),
+            }
+        }
+    }
+    let (db, table) = fresh();
+    let jobs = db.table::<u8, Job>("jobs").unwrap();
+    jobs.put(&1, &Job(10)).unwrap();
+    let tx = db.begin().unwrap();
+    tx.table(&jobs).put(&2, &Job(20)).unwrap();
+    PANICS.store(true, Relaxed);
+    let caught = [
+        catch_unwind(AssertUnwindSafe(|| tx.table(&jobs).pop_first().is_ok())),
+        catch_unwind(AssertUnwindSafe(|| tx.table(&jobs).pop_last_in(..).is_ok())),
+    ];
+    PANICS.store(false, Relaxed);
+    assert!(caught.iter().all(Result::is_err), "{caught:?}");
+    tx.commit().unwrap();
+    let stay: Vec<_> = jobs.range(..).map(|row| row.unwrap().1.0).collect();
+    assert_eq!(stay, [10, 20]);
+
+    PANICS.store(true, Relaxed);
+    let caught = catch_unwind(AssertUnwindSafe(|| jobs.pop_first().is_ok()));
+    PANICS.store(false, Relaxed);
+    assert!(caught.is_err(), "{caught:?}");
+    assert_eq!(jobs.pop_first().unwrap().map(|row| row.1.0), Some(10));
+    ensure_free("pop", &db, &table);
 }

@@ -11,6 +11,7 @@ use crate::lock::{KeyMode, Reach};
 use crate::tree::Intent;
 use crate::txn::{Direction, Txn, View};
 use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 /// A [`ByteTable`] as a transaction sees and changes it. Errors beside those of the table: [`Deadlock`](crate::Error::Deadlock) and
@@ -480,8 +481,8 @@ impl TransactionBytes<'_> {
         self.pop(Direction::Descending, bounds.raw(), Ok)
     }
 
-    /// What `read`, which must not call the transaction, makes of the row taken. If that is an error, the row is put back where it was,
-    /// which takes no space: what undoes its removal has its place in the log.
+    /// What `read`, which must not call the transaction, makes of the row taken. If that is an error or a panic, the row is put back where
+    /// it was, which takes no space: what undoes its removal has its place in the log.
     pub(super) fn pop<R>(
         &self,
         direction: Direction,
@@ -491,11 +492,12 @@ impl TransactionBytes<'_> {
         // All within one call: what another thread does in the transaction meanwhile would be undone, too.
         self.work(|txn| {
             let before = txn.savepoint();
-            let read = self.table.tree.pop(txn, self.locks_gaps(), direction, bounds)?.map(read).transpose();
-            if read.is_err() {
-                txn.roll_back_to(before)?;
+            let row = self.table.tree.pop(txn, self.locks_gaps(), direction, bounds)?;
+            let read = catch_unwind(AssertUnwindSafe(|| row.map(read).transpose()));
+            if !matches!(read, Ok(Ok(_))) {
+                txn.roll_back_to(before)?; // or all of it is, which the caller is told then
             }
-            read
+            read.unwrap_or_else(|panic| resume_unwind(panic))
         })
     }
 
