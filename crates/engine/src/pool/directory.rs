@@ -15,10 +15,9 @@
 //!   predecessor is removed, or written to, only after that name was. So a file without the mark that ends its base has been
 //!   damaged; it is never taken for a young one.
 
-use super::directory_entry::{Entry, PageEntry, decode_all, encode, entry_bytes};
+use super::directory_entry::{Entry, PageEntry, Replay, decode_all, encode, entry_bytes};
 use super::journal::{Journal, PAYLOAD_MAX, Reader, allocate};
 use super::promises::{Effect, Promises};
-use super::size::ByPage;
 use crate::error::{Error, Result};
 use crate::file_names::{number_in, numbered, numbers};
 use crate::log::Incarnation;
@@ -60,7 +59,7 @@ struct Current {
     number: u64,
     file: Arc<dyn File>,
     journal: Journal,
-    /// Bytes of the journal when it was written anew; half of what it had when there was no space or descriptor for that.
+    /// Bytes of the journal when it was written anew; half of what it had when that was put off.
     base_bytes: u64,
     /// Are there pages in the promises that the journal has forgotten?
     is_more_gone: bool,
@@ -191,7 +190,7 @@ impl Directory {
         assert!(batch.len() <= PAYLOAD_MAX, "at most {PAYLOAD_MAX} bytes of entries in one batch");
         match current.journal.append(&batch) {
             Err(full @ Error::Full { .. }) if self.promises.allow_rewrite() => {
-                self.rewrite(&mut current).map_err(|e| if e.is_shortage() { full } else { e })?;
+                self.rewrite(&mut current).map_err(|e| if is_put_off(&e) { full } else { e })?;
                 current.journal.append(&batch)?;
             }
             appended => appended?,
@@ -201,7 +200,7 @@ impl Directory {
         current.is_more_gone |= effect.is_more_gone;
         if current.journal.bytes() > 2 * current.base_bytes + SLACK_BYTES {
             match self.rewrite(&mut current) {
-                Err(shortage) if shortage.is_shortage() => {} // the old file goes on
+                Err(error) if is_put_off(&error) => {} // the old file goes on
                 rewritten => rewritten?,
             }
         }
@@ -211,7 +210,7 @@ impl Directory {
         Ok(())
     }
 
-    /// Errors: a shortage leaves the old file as it was; after `Poisoned` nothing more can be appended.
+    /// Errors: what puts it off leaves the old file as it was; after `Poisoned` nothing more can be appended.
     fn rewrite(&self, current: &mut Current) -> Result<()> {
         match current.rewrite(&*self.vfs, self.promises.ample_file_bytes()) {
             Ok(written) => {
@@ -220,14 +219,20 @@ impl Directory {
                 Ok(())
             }
             // Each attempt reads all of the journal, so the next one waits until some more has been appended.
-            Err(shortage) if shortage.is_shortage() => {
+            Err(error) if is_put_off(&error) => {
                 current.base_bytes = current.journal.bytes() / 2;
-                Err(shortage)
+                Err(error)
             }
             // Which file the next open will see is unknown: neither may be appended to.
             Err(error) => Err(current.journal.abandon(error.as_cause())),
         }
     }
+}
+
+/// Is the old file what it was, so that a rewrite may be put off? What could not be read was not changed, and what leaves it in doubt which
+/// file has a name is `Poisoned`.
+fn is_put_off(error: &Error) -> bool {
+    error.is_shortage() || matches!(error, Error::Io { .. })
 }
 
 /// An old file that stays does no harm: the newest one wins, and the next open removes it.
@@ -349,7 +354,7 @@ impl Current {
             Err(error) => {
                 // What it took beyond its room is to be had by others. But it stays whole where it may have its name by now: then it is what
                 // the next open reads (D2).
-                self.spare = (error.is_shortage() && spare.cut(spare.room)).then_some(spare);
+                self.spare = (is_put_off(&error) && spare.cut(spare.room)).then_some(spare);
                 return Err(error);
             }
         };
@@ -393,39 +398,17 @@ impl Current {
         Ok(survey)
     }
 
+    /// Errors: `Corrupt` also if the last batch is not whole, which would be a torn end in a file that is being opened.
     fn replay(&self, mut each: impl FnMut(Entry, &[u8]) -> Result<()>) -> Result<()> {
         let name = file_name(self.number);
         let mut reader = Reader::up_to(self.journal.bytes(), Arc::clone(&self.file), &name, self.number);
         while let Some(batch) = reader.next()? {
             decode_all(&name, &batch, &mut each)?;
         }
-        Ok(())
-    }
-}
-
-/// What some entries come to, one after the other: of each page what `T` is.
-#[derive(Clone, Default)]
-struct Replay<T> {
-    pages: ByPage<T>,
-    redo_lsn: Lsn,
-    incarnations: Vec<Incarnation>,
-}
-
-impl<T: Clone + Default> Replay<T> {
-    fn apply(&mut self, entry: Entry, of_page: impl FnOnce(PageEntry) -> T) {
-        match entry {
-            Entry::Page(page) => self.pages.set(page.pid, of_page(page)),
-            Entry::Free(pid) => self.pages.set(pid, T::default()),
-            Entry::Redo(lsn) => self.redo_lsn = lsn,
-            Entry::Incarnation(incarnation) => self.incarnations.push(incarnation),
-            Entry::BaseEnd => {}
+        match reader.bytes() == self.journal.bytes() {
+            true => Ok(()),
+            false => Err(Error::corrupt(&name, format!("the batch at byte {} is broken", reader.bytes()))),
         }
-    }
-
-    /// The incarnations that have records behind the redo LSN, and the newest one, which later ones are told from.
-    fn needed_incarnations(&self) -> &[Incarnation] {
-        let done = self.incarnations.windows(2).take_while(|pair| pair[1].prev_end <= self.redo_lsn).count();
-        &self.incarnations[done..]
     }
 }
 

@@ -1,8 +1,8 @@
-//! What the directory's batches are made of, and how it is written.
+//! What the directory's batches are made of, how it is written, and what it comes to.
 //!
 //! An entry is its kind (u8), then its fields in the order of their types, little-endian; a key after its length (u16).
 
-use super::size::SizeClass;
+use super::size::{ByPage, SizeClass};
 use crate::error::{Error, Result};
 use crate::log::{Incarnation, POSITIONS};
 use foreshore_base::{Lsn, PageId, SlotId, TableId};
@@ -140,4 +140,30 @@ fn take<const N: usize>(from: &mut &[u8]) -> Option<[u8; N]> {
 
 fn take_u64(from: &mut &[u8]) -> Option<u64> {
     take(from).map(u64::from_le_bytes)
+}
+
+/// What some entries come to, one after the other: of each page what `T` is.
+#[derive(Clone, Default)]
+pub(super) struct Replay<T> {
+    pub pages: ByPage<T>,
+    pub redo_lsn: Lsn,
+    pub incarnations: Vec<Incarnation>,
+}
+
+impl<T: Clone + Default> Replay<T> {
+    pub fn apply(&mut self, entry: Entry, of_page: impl FnOnce(PageEntry) -> T) {
+        match entry {
+            Entry::Page(page) => self.pages.set(page.pid, of_page(page)),
+            Entry::Free(pid) => self.pages.set(pid, T::default()),
+            Entry::Redo(lsn) => self.redo_lsn = lsn,
+            Entry::Incarnation(incarnation) => self.incarnations.push(incarnation),
+            Entry::BaseEnd => {}
+        }
+    }
+
+    /// The incarnations that have records behind the redo LSN, and the newest one, which later ones are told from.
+    pub fn needed_incarnations(&self) -> &[Incarnation] {
+        let done = self.incarnations.windows(2).take_while(|pair| pair[1].prev_end <= self.redo_lsn).count();
+        &self.incarnations[done..]
+    }
 }

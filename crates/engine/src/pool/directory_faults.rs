@@ -1,7 +1,9 @@
-//! The directory where the system tells of a failed sync only once, or keeps what it could not write only for a while.
+//! The directory where the system tells of a failed sync only once, or keeps what it could not write only for a while; where a read fails,
+//! or gives what was not written.
 
 use super::directory::Directory;
 use super::directory_entry::Entry;
+use crate::error::Error;
 use crate::names::Names;
 use foreshore_base::Lsn;
 use foreshore_base::sync::AtomicU64;
@@ -88,4 +90,42 @@ fn a_batch_that_the_system_lets_go_of_is_not_built_upon() {
         assert_eq!(loaded.redo_lsn, Lsn(24), "gone at read {gone_at}");
     }
     assert!(opened > 0);
+}
+
+/// What a rewrite could not read changes nothing: the file goes on as it is, and the next attempt may have more luck.
+#[test]
+fn a_failed_read_only_puts_a_rewrite_off() {
+    let disk = SimDisk::new(1);
+    let directory = Directory::create(Arc::new(disk.clone())).unwrap();
+    let (before, reads) = (newest(&disk), disk.read_events());
+    disk.fail_read_at(reads, Repeat::Once);
+    let append = |n: u64| directory.append(&batch(8 * n)).unwrap_or_else(|e| panic!("batch {n}: {e}"));
+    let rewritten = (1..100_000).inspect(|n| append(*n)).find(|_| newest(&disk) != before);
+    assert!(disk.read_events() > reads + 1, "a read failed");
+    let last = rewritten.expect("the next attempt had more luck") + 1;
+    append(last);
+    let (_, loaded) = Directory::open(Arc::new(disk.after_crash(Crash::PowerLoss, 1))).unwrap();
+    assert_eq!(loaded.redo_lsn, Lsn(8 * last));
+}
+
+/// A rewrite takes over all that was appended, or says so: a batch that is not read as it was written is no torn end (D1).
+#[test]
+fn a_rewrite_leaves_nothing_out() {
+    let disk = SimDisk::new(1);
+    let (its, damaged) = (disk.clone(), Arc::new(AtomicU64::new(0)));
+    let is_damaged = damaged.clone();
+    let vfs = Intercepted::new(disk.clone(), move |call, _, go| {
+        if call == Call::Read && is_damaged.fetch_add(1, Relaxed) == 0 {
+            its.corrupt(&newest(&its), |bytes| {
+                *bytes.iter_mut().rfind(|byte| **byte != 0).expect("a batch") ^= 1
+            });
+        }
+        go()
+    });
+    let directory = Directory::create(Arc::new(vfs)).unwrap();
+    let mut undamaged = (1..100_000).take_while(|_| damaged.load(Relaxed) == 0);
+    let refused = undamaged.find_map(|n| directory.append(&batch(8 * n)).err());
+    assert!(damaged.load(Relaxed) > 0, "it is rewritten");
+    let refused = refused.expect("it has lost the newest batch");
+    assert!(matches!(&refused, Error::Poisoned { cause } if cause.contains("damaged")), "{refused}");
 }
