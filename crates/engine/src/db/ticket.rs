@@ -11,7 +11,9 @@ use std::task::{Context, Poll};
 /// Says when an asynchronous commit is safe. Dropping it changes nothing. It does not keep the database open: whatever is
 /// committed when that closes is safe then.
 ///
-/// It is a future too, of any executor: `ticket.await` is [`CommitTicket::wait`] without a thread that waits.
+/// It is a future too, of any executor: `ticket.await` is [`CommitTicket::wait`] without a thread that waits. Its waker is called by a
+/// thread of the log. Who goes on where it is woken, and waits there for something else than the engine, calls
+/// [`will_wait`](crate::will_wait) first.
 ///
 /// ```
 /// # fn main() -> foreshore::Result<()> {
@@ -325,6 +327,69 @@ mod tests {
         is_put.recv_timeout(Duration::from_secs(60)).expect("it waits for the task").unwrap();
         locks.commit().unwrap();
         is_written.recv_timeout(Duration::from_secs(60)).expect("nobody has it locked").unwrap();
+    }
+
+    /// A task that goes on where it is woken, and drops the table, of which it tells.
+    struct Drops(Database, mpsc::Sender<()>, mpsc::Sender<crate::Result<bool>>);
+
+    impl Wake for Drops {
+        fn wake(self: Arc<Self>) {
+            std::thread::sleep(Duration::from_millis(50)); // the other flusher has gone to sleep
+            self.1.send(()).unwrap();
+            self.2.send(self.0.drop_table("t")).unwrap();
+        }
+    }
+
+    /// It may wait for a table's user, who waits for the device.
+    #[test]
+    fn a_task_may_drop_a_table_whose_user_waits_for_the_next_flight() {
+        let (db, table, stands) = beside_many();
+        let uses = db.begin().unwrap();
+        uses.bytes(&table).put(b"row", b"by the thread").unwrap();
+        let ((drops, begun), (dropped, is_dropped)) = (mpsc::channel(), mpsc::channel());
+        let mut ticket = commit(&db, &table);
+        assert!(poll(&mut ticket, Arc::new(Drops(db.clone(), drops, dropped)).into()).is_pending());
+        stands.store(false, SeqCst);
+        begun.recv().unwrap();
+        uses.bytes(&table).put(b"another row", b"by the thread").unwrap();
+        let (synced, is_synced) = mpsc::channel();
+        std::thread::spawn(move || synced.send(db.sync()));
+        is_synced.recv_timeout(Duration::from_secs(60)).expect("it waits for the task").unwrap();
+        uses.commit().unwrap();
+        let dropped = is_dropped.recv_timeout(Duration::from_secs(60)).expect("nobody uses it");
+        assert!(matches!(dropped, Ok(true)), "{dropped:?}");
+    }
+
+    /// A task that goes on where it is woken, for long, with something else than the engine. It tells when it begins.
+    struct Lingers(mpsc::Sender<()>, parking_lot::Mutex<mpsc::Receiver<()>>);
+
+    impl Wake for Lingers {
+        fn wake(self: Arc<Self>) {
+            std::thread::sleep(Duration::from_millis(50)); // the other flusher has gone to sleep
+            self.0.send(()).unwrap();
+            let _ = self.1.lock().recv_timeout(Duration::from_secs(60));
+        }
+    }
+
+    /// Others do not wait for it, though it does not say that it takes long.
+    #[test]
+    fn a_task_that_takes_long_where_it_is_woken_delays_no_other() {
+        let db = Database::in_memory().unwrap();
+        let table = db.byte_table("t").unwrap();
+        let ((lingers, begun), (_ends, is_to_end)) = (mpsc::channel(), mpsc::channel());
+        let task = Arc::new(Lingers(lingers, parking_lot::Mutex::new(is_to_end)));
+        let hole = db.engine.core().log.reserve(8); // no flight carries what lies behind it
+        assert!(poll(&mut db.sync_async(), task.into()).is_pending());
+        hole.abandon();
+        begun.recv_timeout(Duration::from_secs(60)).expect("the flight has landed");
+        table.with_durability(Durability::Relaxed).put(b"k", b"v").unwrap();
+        let mut ticket = db.sync_async();
+        let (begin, idle) = (Instant::now(), Arc::new(Woken::default()));
+        while poll(&mut ticket, idle.clone().into()).is_pending() {
+            assert!(begin.elapsed() < Duration::from_secs(30), "it waits for the task");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        ticket.wait().unwrap();
     }
 
     /// A task that goes on where it is woken, commits something for which another task waits, and then waits itself.

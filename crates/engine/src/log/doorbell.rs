@@ -5,7 +5,7 @@
 //! gather.
 //!
 //! A flusher that is going to wait where it wakes a task comes to nothing for as long as that takes, and says so. From then on the
-//! others count as all there are.
+//! others count as all there are. One that takes long there without a word is found out now and then, by whoever looks.
 //!
 //! ORDERING: all of it is SeqCst. A writer reserves, then reads `wanted`; a flusher clears `wanted`, then reads
 //! `reserved`. A writer that found `wanted` set is therefore seen by the flusher that clears it. And a writer that
@@ -61,6 +61,13 @@ impl Doorbell {
             if self.idle.load(SeqCst) == self.present.load(SeqCst) {
                 self.call();
             }
+        }
+    }
+
+    /// To be called now and then: a busy flusher may be long at a task that it wakes. Another one comes to what was mentioned.
+    pub fn remind(&self) {
+        if self.wanted.load(SeqCst) && self.idle.load(SeqCst) > 0 {
+            self.call();
         }
     }
 

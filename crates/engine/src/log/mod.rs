@@ -386,8 +386,10 @@ impl Log {
         self.shared.flush_soon(end);
     }
 
-    /// Sends what `Buffered` commits left in the buffer on its way. To be called now and then.
+    /// Sends what `Buffered` commits left in the buffer on its way, and what waits for a flusher that is long at a task. To be called now
+    /// and then.
     pub fn nudge(&self) {
+        self.shared.flights.doorbell.remind();
         // ORDERING: before the load of `reserved`; see `flush_soon`.
         if self.shared.soon.lagging.swap(false, SeqCst) {
             self.shared.soon.asked.store(self.reserved().0, Relaxed);

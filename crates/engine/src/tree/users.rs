@@ -11,6 +11,7 @@
 use crate::error::Result;
 use crate::lock::Owner;
 use crate::txn::SLOTS;
+use crate::waits::will_wait;
 use crossbeam_utils::CachePadded;
 use foreshore_base::sync::Ordering::SeqCst;
 use foreshore_base::sync::{AtomicBool, AtomicU64};
@@ -93,6 +94,7 @@ impl Users {
                 self.open();
                 return waits;
             }
+            will_wait(); // for transactions, or a backup
             thread::sleep(LOOK);
         }
         Ok(true)
