@@ -390,6 +390,11 @@ fn broken_off(disk: Arc<dyn Vfs>, set_capacity: impl Fn(), how: How) -> Database
         (None, _) => db.rollback_prepared("gid"),
         (Some(tx), How::ToASavepoint) => {
             let undone = tx.rollback_to(savepoint);
+            let again = tx.savepoint();
+            assert!(
+                matches!(again, Err(Error::Ended)),
+                "that was told, and cannot be mended by space: {again:?}"
+            );
             assert!(
                 matches!(tx.commit(), Err(Error::Full { .. })),
                 "what is undone by halves is no transaction"
@@ -584,6 +589,33 @@ fn an_abort_that_could_not_undo_is_told_as_such() {
     assert!(matches!(told, Err(Error::Io { .. })), "{told:?}");
     wait_for_the_last_transaction(&db);
     assert_eq!(table.get(b"k").unwrap().as_deref(), Some(&b"v"[..]));
+}
+
+/// It is told once why it could not be undone, and from then on that it is over: the reason may be gone by then, and its advice in vain.
+#[test]
+fn what_could_not_be_undone_is_told_once() {
+    let disk = SimDisk::new(5);
+    let db = tiny().open_on(Arc::new(disk.clone())).unwrap();
+    let table = db.byte_table("t").unwrap();
+    table.put(b"k", b"v").unwrap();
+    let tx = db.begin().unwrap();
+    tx.bytes(&table).put(b"k", b"undone").unwrap();
+    let others = db.byte_table("others").unwrap().with_durability(Durability::Buffered);
+    (0..600).for_each(|i| others.put(&key(i), &[5; 900]).unwrap()); // more than the cache and the log's buffer
+    db.checkpoint().unwrap();
+    disk.fail_read_at(disk.read_events(), Repeat::Once);
+    let failed = db.abort(tx.number());
+    assert!(matches!(failed, Err(Error::Io { .. })), "{failed:?}");
+    let get = || tx.bytes(&table).get(b"k");
+    let told = get();
+    assert!(matches!(told, Err(Error::Io { .. })), "{told:?}");
+    wait_for_the_last_transaction(&db);
+    for _ in 0..2 {
+        let again = get();
+        assert!(matches!(again, Err(Error::Ended)), "{again:?}");
+    }
+    let told = tx.commit();
+    assert!(matches!(told, Err(Error::Io { .. })), "who commits wants to know why it was not: {told:?}");
 }
 
 /// A rollback that could not read what it needed, or not open the file that has it, is gone on with: the disk may be well again.

@@ -71,9 +71,27 @@ pub(crate) struct Shared {
 )]
 enum State {
     Running(Txn),
-    /// Rolled back for this reason.
-    Failed(Error),
+    /// Rolled back for this reason, or it could not be. Has a call of its owner told so?
+    Failed {
+        error: Error,
+        is_told: bool,
+    },
     Ended,
+}
+
+impl State {
+    /// What a call is told that comes when it runs no more. Where running it again does not help, the reason is told once: what it advises
+    /// may be done by then, and the transaction is over all the same.
+    #[cold]
+    fn refusal(&mut self) -> Error {
+        match self {
+            State::Failed { error, is_told } if error.is_retryable() || !*is_told => {
+                *is_told = true;
+                error.clone()
+            }
+            _ => Error::Ended,
+        }
+    }
 }
 
 /// A place in a transaction, to go back to with [`Transaction::rollback_to`].
@@ -405,8 +423,7 @@ impl Shared {
         self.calls.store(self.calls.load(Relaxed) + 1, Relaxed);
         let txn = match &mut *state {
             State::Running(txn) => txn,
-            State::Failed(error) => return Err(error.clone()),
-            State::Ended => return Err(Error::Ended),
+            over => return Err(over.refusal()),
         };
         // Not `result`: that would copy it from where `work` left it, a dozen words that the processor has to wait for.
         match work(txn) {
@@ -436,7 +453,7 @@ impl Shared {
     fn has_lost_by(&self, refused: impl Fn(u64) -> bool) -> bool {
         match &*lock_or_wait(&self.state) {
             State::Running(_) => Some(self.lost.load(Relaxed)).filter(|call| *call != 0).is_some_and(refused),
-            State::Failed(error) => error.is_retryable(),
+            State::Failed { error, .. } => error.is_retryable(),
             State::Ended => false,
         }
     }
@@ -451,13 +468,14 @@ impl Shared {
         if !matches!(error, Error::Deadlock { .. } | Error::Aborted { .. }) && !is_half_undone {
             return error;
         }
-        match std::mem::replace(state, State::Failed(error.clone())) {
+        match std::mem::replace(state, State::Failed { error: error.clone(), is_told: true }) {
             State::Running(txn) => {
                 if let Some(name) = txn.lost_over() {
                     let _ = self.lost_over.set(name);
                 }
                 let told = txn.roll_back().err().unwrap_or(error);
-                *state = State::Failed(told.clone()); // who could not be rolled back has its locks, and is not run again
+                // Who could not be rolled back has its locks, and is not run again.
+                *state = State::Failed { error: told.clone(), is_told: true };
                 told
             }
             _ => error,
@@ -467,7 +485,7 @@ impl Shared {
     /// Takes the transaction out, to end it.
     fn take(&self) -> Result<Txn> {
         let mut state = lock_or_wait(&self.state);
-        if let State::Failed(error) = &*state {
+        if let State::Failed { error, .. } = &*state {
             return Err(error.clone()); // it stays known how it ended: `abort` asks
         }
         match std::mem::replace(&mut *state, State::Ended) {
@@ -492,8 +510,8 @@ impl Shared {
         let mut state = lock_or_wait(&self.state);
         match &*state {
             // The call that was interrupted has rolled it back, or could not.
-            State::Failed(Error::Aborted { .. }) => Ok(true),
-            State::Failed(undone) if !undone.is_retryable() => Err(undone.clone()),
+            State::Failed { error: Error::Aborted { .. }, .. } => Ok(true),
+            State::Failed { error, .. } if !error.is_retryable() => Err(error.clone()),
             _ => self.abort_in(&mut state),
         }
     }
@@ -507,11 +525,11 @@ impl Shared {
     }
 
     fn abort_in(&self, state: &mut State) -> Result<bool> {
-        let failed = State::Failed(Error::Aborted { txn: self.number });
-        match std::mem::replace(state, failed) {
+        let failed = |error| State::Failed { error, is_told: false };
+        match std::mem::replace(state, failed(Error::Aborted { txn: self.number })) {
             State::Running(txn) => {
                 let undone = txn.roll_back();
-                undone.map(|()| true).inspect_err(|error| *state = State::Failed(error.clone()))
+                undone.map(|()| true).inspect_err(|error| *state = failed(error.clone()))
             }
             ended => {
                 *state = ended;
