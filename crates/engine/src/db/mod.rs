@@ -73,7 +73,8 @@ pub use transaction_bytes::TransactionBytes;
 pub use transaction_range::TransactionRange;
 pub use transaction_table::TransactionTable;
 
-/// An open database. Cheap to clone; usable from any thread. The last handle (tables count) to go closes it.
+/// An open database. Cheap to clone; usable from any thread. The last handle to go closes it; tables, snapshots, the iterators of both, and
+/// transactions count.
 ///
 /// It is its process's own: one that is forked, and does not begin another program, can let go of handles, and no more. To write ends it.
 ///
@@ -419,7 +420,8 @@ impl Database {
 
     /// Writes everything out and stops accepting writes, telling the errors that a mere drop would swallow. The directory
     /// stays locked until the last handle is gone. Who closes it while another handle does, or once more, is told the same, when
-    /// that is done.
+    /// that is done. A task that goes on where the log [wakes](CommitTicket) it, of any database, does not wait for another who closes it:
+    /// it is told `Ok` at once, whatever comes of that.
     ///
     /// ```
     /// # fn main() -> foreshore::Result<()> {

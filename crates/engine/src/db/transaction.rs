@@ -26,7 +26,10 @@ use std::sync::{Arc, OnceLock};
 /// there. Dropping it rolls it back.
 ///
 /// It locks the keys that it uses until it ends. If two transactions wait for each other, one of them gets
-/// [`Error::Deadlock`] and is rolled back; [`Database::transact`](crate::Database::transact) runs it again.
+/// [`Error::Deadlock`] and is rolled back; [`Database::transact`](crate::Database::transact) runs it again. A circle through two
+/// databases is not found: [`lock_timeout`](TransactionOptions::lock_timeout) ends it, but where one `transact` runs within another
+/// nothing does, as the inner one tries again while the outer one keeps its locks. Use databases in one order, and within a `transact`
+/// use [`begin`](crate::Database::begin) for the other one.
 ///
 /// It may be used from several threads, one call at a time.
 ///
@@ -368,7 +371,8 @@ impl Transaction {
     /// [`Database::commit_prepared`](crate::Database::commit_prepared) and
     /// [`Database::rollback_prepared`](crate::Database::rollback_prepared). Until then it keeps its locks.
     ///
-    /// Waits until that is durable, whatever the durability.
+    /// Waits until that is durable, whatever the durability. Use the databases in one order: a circle of waits through two of them is
+    /// [not found](Transaction).
     ///
     /// Errors: [`Error::Argument`] if the name is too long, or that of another prepared transaction, and [`Error::Full`]: this one is rolled
     /// back; those of the transaction, if it was rolled back before; [`Error::Poisoned`]: whether it has prepared is then known when the database has been opened again.
