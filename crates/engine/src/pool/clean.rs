@@ -1,7 +1,7 @@
 //! One round of cleaning: dirty pages to fresh slots, dead pages out of the directory.
 //!
 //! ```text
-//! copy (under no latch) → log durable → write slots → sync → directory batch → sync → page table → old slots are free
+//! copy (at first under no latch) → log durable → write slots → sync → directory batch → sync → page table → old slots are free
 //! ```
 //!
 //! Source: LeanStore's out-of-place writer, completed by the order that makes it recoverable: a torn write tears a slot that
@@ -22,11 +22,11 @@ use super::slots::Slots;
 use super::table::State;
 use super::{Pool, with_space};
 use crate::error::{Error, Result};
-use crate::page::{self, Image};
+use crate::page::{self, Image, Page};
 use crate::waits::lock_or_wait;
-use foreshore_base::latch::assert_none_held;
+use foreshore_base::latch::{Optimistic, assert_none_held};
 use foreshore_base::sync::Ordering::*;
-use foreshore_base::{FrameId, Lsn, PageId, SlotId, seeded_bug};
+use foreshore_base::{Exclusive, FrameId, Lsn, PageId, SlotId, seeded_bug};
 use foreshore_io::AlignedBuf;
 use parking_lot::MutexGuard;
 use std::collections::HashSet;
@@ -56,6 +56,19 @@ struct Copied {
 fn describe(image: Image<'_>) -> PageEntry {
     let low_key = image.low_fence().expect("the fences of a page lie inside it").to_vec();
     PageEntry { pid: image.id(), slot: SlotId(u64::MAX), lsn: image.lsn(), table: image.table(), low_key }
+}
+
+/// Copies a page that nobody was changing when `read` began, and latches it as it is in the copy. `None` if somebody has the
+/// latch by then.
+fn copy_and_latch<'a>(page: Page<'a>, read: Optimistic<'a>, image: &mut [u8]) -> Option<Exclusive<'a>> {
+    page::seal(page, image);
+    read.upgrade().ok().or_else(|| {
+        // It has been changed, and may be during every copy: then it would never be written, and the log be kept for it. So others
+        // wait for this one.
+        let latch = page.latch().try_exclusive()?;
+        page::seal(page, image);
+        Some(latch)
+    })
 }
 
 impl Cleaning {
@@ -214,10 +227,8 @@ impl Pool {
     /// is changing it, or if there is nothing to write.
     fn copy_page(&self, frame: FrameId, image: &mut [u8], dead: &HashSet<PageId>) -> Option<Copied> {
         let page = self.frames.page(frame);
-        let read = page.latch().try_optimistic().ok()?;
-        page::seal(page, image);
         // Readers may go on meanwhile: nothing in the page changes under this latch.
-        let latch = read.upgrade().ok()?;
+        let latch = copy_and_latch(page, page.latch().try_optimistic().ok()?, image)?;
         let image = Image(image);
         // A page that was absorbed is never written: it is dead, or will be so declared in a moment.
         let wanted = self.frames.rec_lsn(frame).is_some()
@@ -350,5 +361,31 @@ impl Pool {
     /// Errors: why there are no more rounds.
     pub(super) fn ensure_cleaning(&self) -> Result<()> {
         self.failed.get().map_or(Ok(()), |error| Err(error.clone()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::frames::Frames;
+    use super::*;
+
+    /// A leaf that somebody changes during each copy is written all the same: else the log would be kept from its first change on.
+    #[test]
+    fn a_leaf_that_never_rests_is_copied() {
+        let frames = Frames::new(1, 4096).unwrap();
+        let (page, mut image) = (frames.page(FrameId(0)), vec![0; 4096]);
+        let read = page.latch().try_optimistic().unwrap();
+        let change = page.latch().exclusive();
+        page.set_lsn(Lsn(7));
+        drop(change);
+        let latch = copy_and_latch(page, read, &mut image).expect("nobody has the latch any more");
+        assert!(page.latch().is_latched() && page::verify(&image, PageId::NONE).is_ok());
+        assert_eq!(Image(&image).lsn(), Lsn(7));
+        latch.release_unchanged();
+
+        let read = page.latch().try_optimistic().unwrap();
+        let change = page.latch().exclusive();
+        assert!(copy_and_latch(page, read, &mut image).is_none(), "a latch is only tried");
+        drop(change);
     }
 }
