@@ -16,7 +16,7 @@ use foreshore_base::latch::assert_none_held;
 use foreshore_base::{Exclusive, FrameId, Lsn, PageId, SlotId};
 use std::mem::ManuallyDrop;
 
-/// The cleaner is called when this many dead pages wait for it.
+/// The cleaner is called when this many dead pages wait for it, and goes on until fewer do.
 const DEAD_MANY: usize = 256;
 
 /// A page that is no more.
@@ -217,14 +217,15 @@ impl Pool {
     /// Until then it can still be read.
     pub fn free_page(&self, pid: PageId, after: Lsn) {
         assert_none_held("freeing a page");
-        let many = {
-            let mut dead = self.dead.lock();
-            dead.push_back(Dead { pid, after });
-            dead.len() >= DEAD_MANY
-        };
-        if many {
+        self.dead.lock().push_back(Dead { pid, after });
+        if self.are_dead_many() {
             self.pace.ask();
         }
+    }
+
+    /// Do so many wait to be forgotten by the directory that the cleaner is to see to it?
+    pub(super) fn are_dead_many(&self) -> bool {
+        self.dead.lock().len() >= DEAD_MANY
     }
 
     /// As [`Pool::free_page`], for a page that is only on disk: it is not read for that, and nobody can read it any more. If it is

@@ -138,12 +138,14 @@ impl Drop for Running<'_> {
     }
 }
 
-/// Rounds until enough frames are free, and slots. Ends at a failure: who needs a frame next asks again.
+/// Rounds until enough frames are free, and slots, and few of the dead are not buried. Ends at a failure: who needs a frame next, or
+/// frees a page, asks again. And else with time: a round that does not fail buries, or nothing was dead.
 fn keep_frames_free(pool: &Pool) {
     pool.grow_ahead();
     loop {
         let result = pool.reclaim();
-        let rest = result.is_err() || pool.free.is_high() || pool.pace.stopping();
+        let has_enough = pool.free.is_high() && !pool.are_dead_many();
+        let rest = result.is_err() || has_enough || pool.pace.stopping();
         pool.pace.finished(result);
         if rest {
             return;

@@ -273,6 +273,26 @@ fn the_dead_leave_their_slots_to_the_living() {
     chain.leaves.keys().try_for_each(|key| chain.read(*key)).expect("all pages can be read");
 }
 
+/// Where a large table was dropped more pages die than one round buries. Their slots are not kept for the next checkpoint.
+#[test]
+fn a_large_table_that_was_dropped_is_buried() {
+    let vfs: Arc<dyn Vfs> = Arc::new(MemVfs::new());
+    let mut chain = Chain::create(vfs, Arc::default(), &options(64, 8)).expect("a pool");
+    (1..12_500).try_for_each(|key| chain.split(key)).expect("there is space");
+    let pool = &chain.pool;
+    pool.flush_all().expect("no faults");
+    let _cleaner = Cleaner::start(Arc::clone(pool)).expect("a thread");
+    let cleaning = pool.cleaning.lock();
+    let in_memory = chain.leaves.values().filter(|pid| pool.free_unread(**pid).is_some()).count();
+    assert!(in_memory <= 64);
+    drop(cleaning);
+    let since = Instant::now();
+    while pool.dead.lock().len() >= 256 {
+        assert!(since.elapsed() < Duration::from_secs(20), "{} are not buried", pool.dead.lock().len());
+        thread::yield_now();
+    }
+}
+
 /// Threads that find the file full grow it once, not once each.
 #[test]
 fn who_waited_for_growth_needs_none_of_his_own() {
