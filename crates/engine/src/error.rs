@@ -278,6 +278,11 @@ impl Error {
         matches!(self, Error::Full { .. } | Error::TooManyFiles { .. })
     }
 
+    /// What is asked of a database that somebody has closed.
+    pub(crate) fn closed() -> Self {
+        Error::Poisoned { cause: "it was closed".into() }
+    }
+
     /// Why the database stopped, if this stopped it: what is advised then is not what is advised after this alone.
     pub(crate) fn as_cause(&self) -> String {
         match self {

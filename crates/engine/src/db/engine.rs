@@ -270,8 +270,9 @@ impl Engine {
         if !std::thread::panicking() {
             debug_assert_eq!(self.core.txns.check_left(), Ok(()), "nothing is locked when nobody is there");
         }
-        let written = self.checkpoint();
+        let written = self.upkeep.last_checkpoint();
         let logged = self.core.log.close();
+        self.core.pools.end_cleaning(&Error::closed());
         written.and(logged)
     }
 }
@@ -327,7 +328,7 @@ pub(crate) fn lock(vfs: &dyn Vfs) -> Result<Box<dyn Send + Sync>> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Database, Error};
+    use crate::{ByteTable, Database, Durability, Error, TableOptions};
     use foreshore_base::sync::{AtomicBool, Ordering::SeqCst};
     use foreshore_io::sim::{Call, Intercepted};
     use foreshore_io::{MemVfs, SimDisk};
@@ -372,6 +373,61 @@ mod tests {
             }
         });
         assert!(matches!(db.close(), Err(Error::Poisoned { .. })));
+    }
+
+    /// A database that says when its files have been changed, and changes a row of this table, once, when its directory is.
+    fn watched() -> (Database, Arc<parking_lot::Mutex<Option<ByteTable>>>, Arc<AtomicBool>) {
+        let late = Arc::new(parking_lot::Mutex::new(None::<ByteTable>));
+        let has_written = Arc::new(AtomicBool::new(false));
+        let (its_late, writes) = (late.clone(), has_written.clone());
+        let vfs = Intercepted::new(MemVfs::new(), move |call, name, go| {
+            if call == Call::Write && name.starts_with("directory") {
+                let table = its_late.lock().take();
+                table.map_or(Ok(()), |table| table.put(b"k", b"late")).unwrap();
+            }
+            if !matches!(call, Call::Read | Call::Len | Call::List) {
+                writes.store(true, SeqCst);
+            }
+            go()
+        });
+        let tiny = Database::builder().leaf_bytes(4096).cache_bytes(64 * 4096).ring_bytes(1 << 20);
+        let db = tiny.durability(Durability::Relaxed).open_on(Arc::new(vfs)).unwrap();
+        (db, late, has_written)
+    }
+
+    /// Whoever has closed a database may copy its files.
+    #[test]
+    fn what_was_closed_gets_no_checkpoint_and_no_file() {
+        let (db, _, has_written) = watched();
+        db.byte_table("t").unwrap().put(b"k", b"v").unwrap();
+        db.clone().close().unwrap();
+        has_written.store(false, SeqCst);
+        let refused = db.checkpoint();
+        assert!(!has_written.load(SeqCst), "a checkpoint was written: {refused:?}");
+        let says = |refused: &crate::Result<()>| matches!(refused, Err(Error::Poisoned { cause }) if cause == "it was closed");
+        assert!(says(&refused), "{refused:?}");
+        let large_leaves = TableOptions::new().leaf_bytes(16 << 10);
+        let refused = db.byte_table_with("large", large_leaves).map(drop);
+        assert!(!has_written.load(SeqCst), "a file was made: {refused:?}");
+        assert!(says(&refused), "{refused:?}");
+    }
+
+    /// Nor does the cleaner write, for those who still read and need frames, leaves that were changed between the last checkpoint and the
+    /// log's end.
+    #[test]
+    fn reads_of_what_was_closed_write_nothing() {
+        let (db, late, has_written) = watched();
+        let [rows, table] = ["rows", "t"].map(|name| db.byte_table(name).unwrap());
+        (0..1000_u32).for_each(|row| rows.put(&row.to_be_bytes(), &[0; 900]).unwrap());
+        db.checkpoint().unwrap();
+        table.put(b"k", b"early").unwrap();
+        *late.lock() = Some(table.clone());
+        db.clone().close().unwrap();
+        assert!(db.stats().pool_dirty > 0, "the cleaner would have something to do");
+        has_written.store(false, SeqCst);
+        assert_eq!((0..3).map(|_| rows.range(..).count()).sum::<usize>(), 3000);
+        assert!(!has_written.load(SeqCst), "a leaf was written");
+        assert_eq!(table.get(b"k").unwrap().as_deref(), Some(&b"late"[..]));
     }
 
     /// Closes the database where it is woken.

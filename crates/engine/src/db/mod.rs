@@ -419,9 +419,10 @@ impl Database {
     }
 
     /// Writes everything out and stops accepting writes, telling the errors that a mere drop would swallow. The directory
-    /// stays locked until the last handle is gone. Who closes it while another handle does, or once more, is told the same, when
-    /// that is done. A task that goes on where the log [wakes](CommitTicket) it, of any database, does not wait for another who closes it:
-    /// it is told `Ok` at once, whatever comes of that.
+    /// stays locked until the last handle is gone, and who has one may read: no leaf is written for that any more, and no checkpoint
+    /// taken. Who closes it while another handle does, or once more, is told the same, when that is done. A task that goes on where the
+    /// log [wakes](CommitTicket) it, of any database, does not wait for another who closes it: it is told `Ok` at once, whatever comes of
+    /// that.
     ///
     /// ```
     /// # fn main() -> foreshore::Result<()> {

@@ -122,6 +122,7 @@ impl Tables {
                 largest_leaf(ring_bytes)
             )));
         }
+        self.core.log.ensure_works()?; // a database that was closed gets no more files
         self.core.pools.of_size(leaf_bytes)
     }
 

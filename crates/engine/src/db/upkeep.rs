@@ -36,8 +36,8 @@ pub(crate) struct Upkeep {
     pub running: Running,
     log_bytes: u64,
     old_version_bytes: u64,
-    /// Checkpoints are taken one at a time.
-    checkpointing: Mutex<()>,
+    /// Checkpoints are taken one at a time. Was it the last one, since the database closes?
+    checkpointing: Mutex<bool>,
     redo_lsn: AtomicU64,
     /// Where the log ended when the last checkpoint began.
     checkpointed: AtomicU64,
@@ -63,7 +63,7 @@ impl Upkeep {
             running: Running::new(),
             log_bytes: options.log_bytes,
             old_version_bytes: options.old_version_bytes,
-            checkpointing: Mutex::new(()),
+            checkpointing: Mutex::new(false),
             redo_lsn: AtomicU64::new(redo.0),
             checkpointed: AtomicU64::new(redo.0),
             checkpoints: AtomicU64::new(0),
@@ -139,9 +139,20 @@ impl Upkeep {
     }
 
     /// Writes out what is older than now, and moves the point from which a restart would redo. That is then done: a log file
-    /// that the disk refuses to remove is no failure, but tried again by the next checkpoint.
+    /// that the disk refuses to remove is no failure, but tried again by the next checkpoint. After the last one there is none.
     pub fn checkpoint(&self) -> Result<()> {
-        let _one_at_a_time = lock_or_wait(&self.checkpointing);
+        let was_last = lock_or_wait(&self.checkpointing);
+        if *was_last { Err(Error::closed()) } else { self.write_out() }
+    }
+
+    /// The same, for the last time: whoever has closed a database may copy its files.
+    pub fn last_checkpoint(&self) -> Result<()> {
+        let mut was_last = lock_or_wait(&self.checkpointing);
+        *was_last = true;
+        self.write_out()
+    }
+
+    fn write_out(&self) -> Result<()> {
         let now = self.core.log.reserved();
         self.core.pools.flush_until(now)?;
         // The log is kept from the oldest transaction on: its undo is there (X3 in `txn`). Those that have ended may

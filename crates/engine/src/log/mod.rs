@@ -447,7 +447,7 @@ impl Log {
     }
 
     fn stop(&self) {
-        self.shared.stop("it was closed".into());
+        self.shared.stop(Error::closed().as_cause());
         self.shared.threads.join_others(); // one that wakes a task may be the last to hold the database
     }
 }

@@ -158,13 +158,19 @@ impl Pool {
     /// Grows the file for the pages that were promised a slot.
     fn grow_now(&self) -> Result<()> {
         let mut cleaning = self.cleaning.lock();
+        self.ensure_cleaning()?;
         let Some(missing) = self.room.missing() else { return Ok(()) }; // whoever had the lock has grown it
         with_space(&*self.wal, || self.leaves.grow(&mut cleaning.slots, &self.room, missing))
     }
 
     /// Grows the file if it is time to, so that those who allocate pages need not wait for it.
     pub(super) fn grow_ahead(&self) {
-        if self.room.is_low() && self.leaves.grow(&mut self.cleaning.lock().slots, &self.room, 0).is_err() {
+        if !self.room.is_low() {
+            return;
+        }
+        let mut cleaning = self.cleaning.lock();
+        let grow = |()| self.leaves.grow(&mut cleaning.slots, &self.room, 0);
+        if self.ensure_cleaning().and_then(grow).is_err() {
             self.room.stay_low();
         }
     }

@@ -353,9 +353,20 @@ impl Pool {
             other => Error::Poisoned { cause: other.to_string() },
         };
         self.wal.poison(&error);
-        let error = self.failed.get_or_init(|| error).clone();
+        self.stop_cleaning(error)
+    }
+
+    /// Returns why there are no more rounds, which is this unless there was a reason before.
+    fn stop_cleaning(&self, why: Error) -> Error {
+        let why = self.failed.get_or_init(|| why).clone();
         self.free.give_all(self.frames.count());
-        error
+        why
+    }
+
+    /// No more rounds, nor growth, when this returns. Reads go on, with the frames that are clean.
+    pub fn end_cleaning(&self, why: &Error) {
+        let _last_round = lock_or_wait(&self.cleaning);
+        self.stop_cleaning(why.clone());
     }
 
     /// Errors: why there are no more rounds.

@@ -113,6 +113,11 @@ impl Pools {
         self.running.iter().filter_map(OnceLock::get).for_each(|running| running.cleaner.stop());
     }
 
+    /// [`Pool::end_cleaning`] for all.
+    pub fn end_cleaning(&self, why: &Error) {
+        self.all().for_each(|pool| pool.end_cleaning(why));
+    }
+
     /// The pool of the database's own size.
     pub fn own(&self) -> &Arc<Pool> {
         self.of_class(SizeClass::OWN).expect("every database has leaves of its own size")
