@@ -279,6 +279,49 @@ fn a_giant_key_is_damage() {
     assert!(matches!(&told, Error::Corrupt { detail, .. } if detail.contains("longer than any")), "{told}");
 }
 
+/// A cell in the header: its row is neither read nor written, which would make the leaf that of another page. The table can be dropped.
+#[test]
+fn a_cell_in_the_header_is_damage() {
+    let disk = closed();
+    let page = with_leaves(&disk, |file, leaves| {
+        file[leaves[0] + 64..][..2].fill(0);
+        page_of(file, leaves[0])
+    });
+    let db = open(&disk).unwrap();
+    let table = db.byte_table("t").unwrap();
+    let read = table.get(b"k");
+    assert!(matches!(read, Err(Error::Corrupt { .. })), "{read:?}");
+    // Where the length of a cell's value is, there is the page's number.
+    let written = table.put(b"k", &vec![7; usize::from(page as u16)]);
+    assert!(matches!(written, Err(Error::Corrupt { .. })), "{written:?}");
+    let walked = table.range(..).next().unwrap();
+    assert!(matches!(walked, Err(Error::Corrupt { .. })), "{walked:?}");
+    drop(table);
+    db.drop_table("t").unwrap();
+}
+
+/// A value that goes on in the fences: its row is neither read nor written, and all others are there.
+#[test]
+fn a_cell_in_the_fences_is_damage() {
+    let disk = of_many_leaves();
+    with_leaves(&disk, |file, leaves| {
+        let leaf = &mut file[leaves[1]..][..4096];
+        let offset = |slot: usize| usize::from(u16::from_le_bytes([leaf[slot], leaf[slot + 1]]));
+        let cells = usize::from(leaf[40]);
+        let highest = (0..cells).map(|cell| offset(64 + cell * 8)).max().unwrap();
+        assert_eq!(leaf[highest + 8], 150);
+        leaf[highest + 8] += 1;
+    });
+    let db = open(&disk).unwrap();
+    let table = db.byte_table("t").unwrap();
+    let damaged: Vec<_> = (0..200u32).filter(|i| table.get(&i.to_be_bytes()).is_err()).collect();
+    assert_eq!(damaged.len(), 1, "{damaged:?}");
+    let written = table.put(&damaged[0].to_be_bytes(), &[7; 151]);
+    assert!(matches!(written, Err(Error::Corrupt { .. })), "{written:?}");
+    let walked = table.range(..).find_map(Result::err);
+    assert!(matches!(walked, Some(Error::Corrupt { .. })), "{walked:?}");
+}
+
 /// Uses copies of the database, each changed in its own way, which says what it was.
 fn craft(victim: &SimDisk, change: impl Fn(&SimDisk, &mut Rng) -> Vec<String> + Sync) {
     let (seed, rounds) = (env("FORESHORE_SEED", 1), env("FORESHORE_ROUNDS", 300));

@@ -142,13 +142,13 @@ impl LeafCopy {
         if apart * layout.cells() <= 2 * rows.len() * (layout.fences_start() - layout.heap_start()) {
             // They lie side by side, as after a load or a split: one copy takes them all.
             page.0.prefetch(lowest, apart + CELL_HEADER_BYTES);
-            self.take_bytes(page, lowest..read::cell(page, highest)?.end());
+            self.take_bytes(page, lowest..read::cell(page, layout, highest)?.end());
             return Ok(());
         }
         // They lie in the order in which they came: the beginning of each is asked for before any is waited for.
         slots.clone().for_each(|slot| page.0.prefetch(slot.offset(), CELL_HEADER_BYTES));
         for slot in slots {
-            self.take_bytes(page, slot.offset()..read::cell(page, slot)?.end());
+            self.take_bytes(page, slot.offset()..read::cell(page, layout, slot)?.end());
         }
         Ok(())
     }
@@ -256,8 +256,8 @@ impl LeafCopy {
     pub fn row(&mut self, index: usize) -> Result<Row<'_>> {
         assert!(self.rows.contains(&index), "row {index} of {:?}", self.rows);
         let slot = self.slot(index);
-        let Some((version, tail, value)) = cell(&self.bytes, slot) else {
-            return Err(self.leaves_page(index));
+        let Some((version, tail, value)) = cell(&self.bytes, &self.layout, slot) else {
+            return Err(self.leaves_heap(index));
         };
         let head_at = self.layout.prefix_len();
         self.key_len = head_at + slot.suffix_len();
@@ -278,10 +278,10 @@ impl LeafCopy {
     #[inline]
     pub fn peek(&self, index: usize) -> Result<(u64, usize)> {
         assert!(self.rows.contains(&index), "row {index} of {:?}", self.rows);
-        let offset = self.slot(index).offset();
-        match self.bytes.get(offset..).and_then(<[u8]>::first_chunk::<CELL_HEADER_BYTES>) {
-            Some(header) => Ok(parse(header)),
-            None => Err(self.leaves_page(index)),
+        let slot = self.slot(index);
+        match self.bytes.get(slot.offset()..).and_then(<[u8]>::first_chunk::<CELL_HEADER_BYTES>) {
+            Some(header) if self.layout.holds(slot, slot.tail_at()) => Ok(parse(header)),
+            _ => Err(self.leaves_heap(index)),
         }
     }
 
@@ -306,8 +306,8 @@ impl LeafCopy {
         }
         let suffix = &key[self.layout.prefix_len()..];
         let compare_tail = |slot: Slot, tail: &[u8]| {
-            let (_, ours, _) =
-                cell(&self.bytes, slot).ok_or_else(|| self.corrupt("a cell leaves the page"))?;
+            let (_, ours, _) = cell(&self.bytes, &self.layout, slot)
+                .ok_or_else(|| self.corrupt("a cell leaves the heap"))?;
             Ok::<Ordering, Error>(ours.cmp(tail))
         };
         Ok(Ok(find(
@@ -353,13 +353,13 @@ impl LeafCopy {
         let slot = self.slot(index);
         let cell =
             self.cell_bytes(slot).and_then(|bytes| self.bytes[slot.offset()..][..bytes].split_first_chunk());
-        cell.ok_or_else(|| self.leaves_page(index))
+        cell.ok_or_else(|| self.leaves_heap(index))
     }
 
-    /// Heap bytes of the cell in `slot`; `None` if it leaves the page.
+    /// Heap bytes of the cell in `slot`; `None` if it leaves the heap.
     #[inline]
     pub(super) fn cell_bytes(&self, slot: Slot) -> Option<usize> {
-        let (_, tail, value) = cell(&self.bytes, slot)?;
+        let (_, tail, value) = cell(&self.bytes, &self.layout, slot)?;
         Some(CELL_HEADER_BYTES + tail.len() + value.len())
     }
 
@@ -374,8 +374,8 @@ impl LeafCopy {
     }
 
     #[cold]
-    fn leaves_page(&self, index: usize) -> Error {
-        self.corrupt(format!("cell {index} leaves the page"))
+    fn leaves_heap(&self, index: usize) -> Error {
+        self.corrupt(format!("cell {index} leaves the heap"))
     }
 
     #[inline]
@@ -391,11 +391,12 @@ fn parse(header: &[u8; CELL_HEADER_BYTES]) -> (u64, usize) {
     (u64::from_le_bytes(*version), u16::from_le_bytes(value_len.try_into().expect("two bytes")).into())
 }
 
-/// Version, tail and value of a slot's cell; `None` if it leaves the page.
+/// Version, tail and value of a slot's cell; `None` if it leaves the heap.
 #[inline]
-fn cell(bytes: &[u8], slot: Slot) -> Option<(u64, &[u8], &[u8])> {
+fn cell<'a>(bytes: &'a [u8], layout: &Layout, slot: Slot) -> Option<(u64, &'a [u8], &'a [u8])> {
     let (header, rest) = bytes.get(slot.offset()..)?.split_first_chunk()?;
     let (version, value_len) = parse(header);
     let (tail, rest) = rest.split_at_checked(tail_len(slot.suffix_len()))?;
-    Some((version, tail, rest.get(..value_len)?))
+    let value = rest.get(..value_len)?;
+    layout.holds(slot, slot.tail_at() + tail.len() + value_len).then_some((version, tail, value))
 }

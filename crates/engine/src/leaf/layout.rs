@@ -264,8 +264,16 @@ impl Layout {
     }
 
     /// Where the fences begin and cells end.
+    #[inline]
     pub fn fences_start(&self) -> usize {
         self.page_bytes() - self.low_len() - self.high_len()
+    }
+
+    /// Does the slot's cell, which ends at `end`, lie between slots and fences? Asked last, of a cell in the page: so a read has one
+    /// comparison more, and no branch.
+    #[inline]
+    pub fn holds(&self, slot: Slot, end: usize) -> bool {
+        (slot.offset() >= self.heap_start()) & (end <= self.fences_start())
     }
 
     /// Bytes between slots and heap.

@@ -99,7 +99,7 @@ impl Window {
     }
 }
 
-/// A cell found: its version word, and where its value lies, in bounds.
+/// A cell found: its version word, and where its value lies, in the heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cell {
     /// The version word given to the last `upsert`.
@@ -145,7 +145,7 @@ pub(crate) fn lookup(page: Page<'_>, key: &[u8]) -> Result<Option<Cell>, Restart
 pub(crate) fn lookup_near(page: Page<'_>, key: &[u8], near: Window) -> Result<Option<Cell>, Restart> {
     let layout = Layout::read(page)?;
     match position_near(page, &layout, key, near)? {
-        Position::Found(index) => cell(page, slot(page, index)).map(Some),
+        Position::Found(index) => cell(page, &layout, slot(page, index)).map(Some),
         Position::Absent(_) => Ok(None),
     }
 }
@@ -199,7 +199,7 @@ pub(crate) fn ghosts(page: Page<'_>) -> Result<Vec<Vec<u8>>, Restart> {
     let layout = Layout::read(page)?;
     let mut ghosts = Vec::new();
     for index in 0..layout.cells() {
-        if Version(cell(page, slot(page, index))?.version).is_ghost() {
+        if Version(cell(page, &layout, slot(page, index))?.version).is_ghost() {
             ghosts.extend(key_at(page, &layout, index)?);
         }
     }
@@ -326,13 +326,13 @@ fn compare_tail(page: Page<'_>, slot: Slot, tail: &[u8]) -> Result<Ordering, Res
     Ok(page.0.compare(slot.tail_at(), end.saturating_sub(slot.tail_at()), tail))
 }
 
-/// What a slot's cell says.
+/// What a slot's cell says. It lies in the heap, whole: who writes into it changes neither header nor fences.
 #[inline]
-pub(super) fn cell(page: Page<'_>, slot: Slot) -> Result<Cell, Restart> {
+pub(super) fn cell(page: Page<'_>, layout: &Layout, slot: Slot) -> Result<Cell, Restart> {
     let value_at = slot.value_at(page.0.len()).ok_or(Restart)?;
     let version = page.0.u64_at(slot.offset());
     let value_len = page.0.u16_at(slot.offset() + 8);
-    if value_at + usize::from(value_len) > page.0.len() {
+    if !layout.holds(slot, value_at + usize::from(value_len)) {
         return Err(Restart);
     }
     Ok(Cell { version, value_at: value_at as u16, value_len })

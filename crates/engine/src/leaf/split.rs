@@ -216,7 +216,7 @@ impl<'a> Cells<'a> {
         let mut bytes = Vec::with_capacity(leaf.len() + 1);
         for index in 0..leaf.len() {
             let cell = leaf.cell_bytes(leaf.slot(index));
-            bytes.push(cell.ok_or_else(|| leaf.corrupt("a cell leaves the page"))? + SLOT_BYTES);
+            bytes.push(cell.ok_or_else(|| leaf.corrupt("a cell leaves the heap"))? + SLOT_BYTES);
         }
         let new = cell_bytes(key.len() - leaf.layout().prefix_len(), value_len) + SLOT_BYTES;
         let incoming = match position {

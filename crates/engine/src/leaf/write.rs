@@ -70,7 +70,7 @@ impl Place {
     pub fn find_near(page: Page<'_>, key: &[u8], near: Window) -> Result<Self, Restart> {
         let layout = Layout::read(page)?;
         let (index, cell) = match position_near(page, &layout, key, near)? {
-            Position::Found(index) => (index, Some(cell(page, slot(page, index))?)),
+            Position::Found(index) => (index, Some(cell(page, &layout, slot(page, index))?)),
             Position::Absent(index) => (index, None),
         };
         Ok(Self { layout, cell, index: index as u16 })
@@ -182,7 +182,7 @@ fn replace(
     version: u64,
 ) -> Result<()> {
     let old = slot(page, index);
-    let found = cell(page, old).map_err(|_| corrupt(page))?;
+    let found = cell(page, layout, old).map_err(|_| corrupt(page))?;
     if value.len() <= found.value_len() {
         page.0.set_uint(old.offset(), 8, version);
         if value.len() < found.value_len() {
