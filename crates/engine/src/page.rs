@@ -6,6 +6,7 @@
 //! - P1: word 0 of a frame is its latch and never leaves memory; word 0 of an image holds format and checksum.
 //! - P2: an image that does not carry its own page id and a matching checksum is never used.
 
+use crate::leaf::KEY_BYTES_MAX;
 use foreshore_base::{Lsn, NodeLatch, PageId, RelaxedBytes, TableId};
 
 /// Bytes of the header; slots follow.
@@ -228,6 +229,10 @@ pub(crate) fn verify_any(image: &[u8]) -> Result<PageId, String> {
     }
     if word >> 32 != u64::from(crc32c::crc32c(&image[8..])) {
         return Err("the checksum does not match".into());
+    }
+    // The directory will say it, and then an index.
+    if Image(image).low_fence().is_some_and(|low| low.len() > KEY_BYTES_MAX) {
+        return Err("its low fence is longer than any key".into());
     }
     Ok(Image(image).id())
 }

@@ -6,7 +6,7 @@ mod crafting;
 
 use common::{Rng, TINY_SEGMENT_BYTES, env, in_parallel, row, rows, tiny};
 use crafting::*;
-use foreshore::{Durability, Error};
+use foreshore::{Durability, Error, Index, TableOptions};
 use foreshore_io::{Access, MemVfs, SimDisk, Vfs, sim::Crash};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 const BEGIN: u8 = 18;
 const PREPARE: u8 = 21;
 const OWNER: u8 = 1;
+/// The number of the table that was made first.
+const FIRST_TABLE: u32 = 16;
 /// The last page number of the database's own size.
 const LAST_PAGE: u64 = u32::MAX as u64;
 
@@ -74,6 +76,77 @@ fn a_giant_log_position_in_a_leaf_does_not_spoil_a_salvage() {
     let salvaged = tiny().rebuild(true).open_on(Arc::new(disk.clone())).and_then(|db| db.close());
     assert!(salvaged.is_ok(), "{salvaged:?}");
     assert_eq!(rows(&open(&disk).unwrap().byte_table("t").unwrap()).len(), 190);
+}
+
+/// Puts the image of a leaf where none is; its checksum fits afterwards.
+fn put_into_free_slot(disk: &SimDisk, mut image: Vec<u8>) {
+    let checksum = crc32c::crc32c(&image[8..]);
+    image[4..8].copy_from_slice(&checksum.to_le_bytes());
+    disk.corrupt("leaves.db", |file| {
+        let free = file.chunks_exact_mut(4096).find(|slot| !slot.starts_with(b"FL")).unwrap();
+        free.copy_from_slice(&image);
+    });
+}
+
+/// A closed database with one row, its table with this index.
+fn closed_with(index: Index) -> SimDisk {
+    let disk = SimDisk::new(1);
+    let db = open(&disk).unwrap();
+    let with_index = TableOptions::new().index(index);
+    db.byte_table_with("t", with_index).unwrap().put(b"k", b"v").unwrap();
+    db.close().unwrap();
+    disk
+}
+
+/// No leaf begins at a key longer than any: the directory does not say so to an index.
+#[test]
+fn a_giant_lowest_key_is_damage() {
+    for index in Index::ALL {
+        let disk = closed_with(index);
+        let slots = disk.open("leaves.db", Access::Buffered, false).unwrap().len().unwrap() / 4096;
+        let mut giant = entry(1, &[50, slots - 1, 0]);
+        giant.extend(FIRST_TABLE.to_le_bytes());
+        giant.extend(1100u16.to_le_bytes());
+        giant.extend([0xFF; 1100]);
+        disk.corrupt(DIRECTORY, |file| append_batch(file, &giant));
+        let refused = open(&disk).map(|_| ()).unwrap_err();
+        let named = matches!(&refused, Error::Corrupt { what, .. } if what.contains(DIRECTORY));
+        assert!(named, "{index:?}: {refused}");
+    }
+}
+
+/// Nor does a leaf, in a salvage.
+#[test]
+fn a_giant_lowest_key_in_a_leaf_does_not_spoil_a_salvage() {
+    for index in Index::ALL {
+        let disk = closed_with(index);
+        let mut leaf = with_leaves(&disk, |file, leaves| file[leaves[0]..][..4096].to_vec());
+        leaf[8..16].copy_from_slice(&50u64.to_le_bytes());
+        let counts = [0, 4096 - 1100, 0, 1100].map(u16::to_le_bytes); // no cell, and a heap without bytes
+        leaf[40..48].copy_from_slice(counts.as_flattened());
+        leaf[4096 - 1100..].fill(0xFF);
+        put_into_free_slot(&disk, leaf);
+        disk.corrupt(DIRECTORY, |file| file.clear());
+        let salvaged = tiny().rebuild(true).open_on(Arc::new(disk.clone())).unwrap();
+        assert_eq!(rows(&salvaged.byte_table("t").unwrap()), [row(b"k", b"v")], "{index:?}");
+    }
+}
+
+/// Nor does a record: of a split whose separator is that long, off a leaf that is no more.
+#[test]
+fn a_giant_lowest_key_in_a_record_is_damage() {
+    for index in Index::ALL {
+        let disk = closed_with(index);
+        let (gone, right, table) = (60, 50, FIRST_TABLE as u8);
+        let mut record = vec![4, gone, table, right, 0xCC, 8]; // 1100
+        record.extend([0xFF; 1100]);
+        let no_rows = [4096 << 16, 0xFFFF, 0]; // all of the page is free, and there is no high fence
+        let image = [u64::from(right), 0, 0, table.into()].into_iter().chain(no_rows);
+        record.extend(image.flat_map(u64::to_le_bytes));
+        append_to_log(&disk, &mut [record], false, 0);
+        let refused = open(&disk).map(|_| ()).unwrap_err();
+        assert!(matches!(refused, Error::Corrupt { .. }), "{index:?}: {refused}");
+    }
 }
 
 /// The last positions that records can name: writers are refused before, and the database can still be opened and compacted.

@@ -24,7 +24,7 @@
 
 use super::absorb::take_in;
 use super::image;
-use super::layout::Limits;
+use super::layout::{KEY_BYTES_MAX, Limits};
 use super::patch::exchange;
 use super::read::{Route, get, route};
 use super::split::truncate;
@@ -208,7 +208,7 @@ impl<'a> Change<'a> {
             FORMAT => {
                 let right = PageId(rest.varint()?);
                 let (low_len, high_mark) = (rest.len()?, rest.len()?);
-                let low = rest.bytes(low_len)?;
+                let low = low_fence(rest.bytes(low_len)?)?;
                 let high = high_mark.checked_sub(1).map(|len| rest.bytes(len)).transpose()?;
                 if !rest.0.is_empty() {
                     return Err("a record is too long".into());
@@ -218,7 +218,7 @@ impl<'a> Change<'a> {
             SPLIT => {
                 let right = page_id(rest.varint()?)?;
                 let separator_len = rest.len()?;
-                let separator = rest.bytes(separator_len)?;
+                let separator = low_fence(rest.bytes(separator_len)?)?;
                 Change::Split { table, left: page, right, separator, image: image_of(right, rest.0)? }
             }
             ABSORB => {
@@ -427,9 +427,15 @@ fn high_mark(high: Option<&[u8]>) -> u64 {
     high.map_or(0, |high| high.len() as u64 + 1)
 }
 
+/// What a leaf of the record begins at, whether or not the record is done again: directory and indexes take no longer one.
+fn low_fence(key: &[u8]) -> Result<&[u8], String> {
+    if key.len() <= KEY_BYTES_MAX { Ok(key) } else { Err("a fence is longer than any key".into()) }
+}
+
 /// An image is sound in its lengths and of the page that the record names.
 fn image_of(id: PageId, image: &[u8]) -> Result<&[u8], String> {
-    image::layout(image)?;
+    let low = image::layout(image)?.low();
+    low_fence(&image[image.len() - low.len()..])?;
     if image::id(image) != id {
         return Err(format!("a record of page {id} has the image of page {}", image::id(image)));
     }

@@ -18,7 +18,8 @@ pub(super) const CELL_HEADER_BYTES: usize = 10;
 
 const PAGE_BYTES_MIN: usize = 4 << 10;
 const PAGE_BYTES_MAX: usize = 32 << 10;
-const KEY_BYTES_MAX: usize = 1024;
+/// No leaf, of whatever size, has a longer key or fence, nor do indexes take one.
+pub(crate) const KEY_BYTES_MAX: usize = 1024;
 
 /// The longest key and value that leaves of one size accept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

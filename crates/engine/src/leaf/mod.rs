@@ -52,7 +52,7 @@ pub(crate) use absorb::{Absorb, is_past_absorbing};
 pub(crate) use builder::Builder;
 pub(crate) use change::{Change, Rows};
 pub(crate) use copy::{FEW_ROWS, LeafCopy};
-pub(crate) use layout::{Limits, is_page_size};
+pub(crate) use layout::{KEY_BYTES_MAX, Limits, is_page_size};
 pub(crate) use patch::{difference, exchange};
 pub(crate) use read::{
     Cell, Route, Window, first_key, get, ghosts, high_fence, is_above_all, is_underfull, lookup, lookup_near,

@@ -4,6 +4,7 @@
 
 use super::size::{ByPage, SizeClass};
 use crate::error::{Error, Result};
+use crate::leaf::KEY_BYTES_MAX;
 use crate::log::{Incarnation, POSITIONS};
 use foreshore_base::{Lsn, PageId, SlotId, TableId};
 
@@ -100,8 +101,9 @@ fn decode(from: &mut &[u8]) -> Option<Entry> {
             let (pid, slot, lsn) = (take_u64(from)?, take_u64(from)?, take_lsn(from)?);
             let table = u32::from_le_bytes(take(from)?);
             let (low_key, rest) = {
-                let len = u16::from_le_bytes(take(from)?);
-                from.split_at_checked(usize::from(len))?
+                let len = usize::from(u16::from_le_bytes(take(from)?));
+                // It will be in an index, which takes no longer one.
+                from.split_at_checked(len).filter(|_| len <= KEY_BYTES_MAX)?
             };
             *from = rest;
             Entry::Page(PageEntry {

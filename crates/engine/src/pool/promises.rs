@@ -9,10 +9,11 @@
 //!   fits the other, once that is the directory. The former one is then the next one in the making, so nobody else gets its space.
 
 use super::directory_entry::entry_bytes;
+use crate::leaf::KEY_BYTES_MAX;
 use foreshore_base::sync::{AtomicU64, Ordering::*};
 
-/// A page whose lowest key is not known yet: keys have 1 KiB at most.
-const UNKNOWN: u64 = entry_bytes(1 << 10);
+/// A page whose lowest key is not known yet.
+const UNKNOWN: u64 = entry_bytes(KEY_BYTES_MAX);
 
 /// Beside entries of pages: what ends a base, redo LSNs, and the pages that a round buries.
 const FIXED_BYTES: u64 = 64 << 10;
@@ -56,8 +57,7 @@ impl Promises {
 
     /// It is there, and has a lowest key of `key_len` bytes.
     pub fn settle(&self, key_len: usize) {
-        // A made-up page may have a longer one: then this adds.
-        self.unwritten.fetch_sub(UNKNOWN.wrapping_sub(entry_bytes(key_len)), Relaxed);
+        self.unwritten.fetch_sub(UNKNOWN - entry_bytes(key_len), Relaxed);
     }
 
     /// It is no more, and was never written.
