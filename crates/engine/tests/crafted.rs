@@ -61,21 +61,22 @@ fn a_giant_log_position_is_damage() {
     }
 }
 
-/// Nor is there a leaf with changes from such a position: a salvage passes over it, and its directory can be read again.
+/// Nor is there a leaf with changes from such a position, nor from one behind which no log can begin: a salvage passes over it, and its
+/// directory can be read again.
 #[test]
 fn a_giant_log_position_in_a_leaf_does_not_spoil_a_salvage() {
-    let disk = of_many_leaves();
-    let mut made_up = with_leaves(&disk, |file, leaves| file[leaves[1]..][..4096].to_vec());
-    made_up[16..24].copy_from_slice(&u64::to_le_bytes(u64::MAX - 7));
-    let checksum = crc32c::crc32c(&made_up[8..]);
-    made_up[4..8].copy_from_slice(&checksum.to_le_bytes());
-    disk.corrupt("leaves.db", |file| {
-        let free = file.chunks_exact_mut(4096).find(|slot| !slot.starts_with(b"FL")).unwrap();
-        free.copy_from_slice(&made_up);
-    });
-    let salvaged = tiny().rebuild(true).open_on(Arc::new(disk.clone())).and_then(|db| db.close());
-    assert!(salvaged.is_ok(), "{salvaged:?}");
-    assert_eq!(rows(&open(&disk).unwrap().byte_table("t").unwrap()).len(), 190);
+    for giant in [u64::MAX - 7, (1 << 51) - 1, (1 << 51) - 8, (1 << 51) - (1 << 42), (1 << 50) + 7] {
+        let disk = of_many_leaves();
+        let mut made_up = with_leaves(&disk, |file, leaves| file[leaves[1]..][..4096].to_vec());
+        made_up[16..24].copy_from_slice(&giant.to_le_bytes());
+        made_up[40] -= 1; // so the last row would be missed
+        put_into_free_slot(&disk, made_up);
+        disk.corrupt(DIRECTORY, |file| file.clear());
+        let salvaged = tiny().rebuild(true).open_on(Arc::new(disk.clone())).and_then(|db| db.close());
+        assert!(salvaged.is_ok(), "{giant}: {salvaged:?}");
+        let again = open(&disk).unwrap_or_else(|error| panic!("{giant}: {error}"));
+        assert_eq!(rows(&again.byte_table("t").unwrap()).len(), 190, "{giant}");
+    }
 }
 
 /// Puts the image of a leaf where none is; its checksum fits afterwards.

@@ -36,6 +36,10 @@ use foreshore_io::Vfs;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound::{Included, Unbounded};
 
+/// No leaf has changes from so far on. The log of a salvage begins behind all changes, and this leaves it half of the positions that are
+/// kept for openings (`log/segments.rs`).
+const LSN_END: u64 = POSITIONS - (1 << 42);
+
 /// A page with its upper bound, which the directory does not keep.
 struct Found {
     entry: PageEntry,
@@ -114,10 +118,12 @@ fn parse(image: &[u8], slot: SlotId) -> Option<Found> {
     let image = Image(image);
     let low_key = image.low_fence()?.to_vec();
     let high_key = image.high_fence()?.map(<[u8]>::to_vec);
-    if image.lsn().0 >= POSITIONS {
-        return None; // the directory could not say it
+    let lsn = image.lsn();
+    // The end of a record; that the leaves were all that was left is told from this (`is_salvaged`).
+    if lsn.0 >= LSN_END || !lsn.0.is_multiple_of(8) {
+        return None;
     }
-    Some(Found { entry: PageEntry { pid, slot, lsn: image.lsn(), table: image.table(), low_key }, high_key })
+    Some(Found { entry: PageEntry { pid, slot, lsn, table: image.table(), low_key }, high_key })
 }
 
 /// Newest first, each page whose low fence those taken before do not cover.
