@@ -396,6 +396,26 @@ fn a_cell_in_the_fences_is_damage() {
     assert!(matches!(walked, Some(Error::Corrupt { .. })), "{walked:?}");
 }
 
+/// A leaf file that ends within an extent has lost what is behind its end, and nothing before it.
+#[test]
+fn a_rebuild_reads_the_last_leaves_of_a_cut_file() {
+    let disk = of_many_leaves();
+    let moved = with_leaves(&disk, |_, leaves| leaves[1]);
+    disk.corrupt("leaves.db", |file| {
+        let last = (0..file.len()).step_by(4096).rfind(|at| file[*at..].starts_with(b"FL")).unwrap();
+        let leaf = file[moved..][..4096].to_vec();
+        file[moved..][..4096].fill(0);
+        file.resize((last + 1).next_multiple_of(8 * 4096), 0);
+        file.extend(leaf);
+    });
+    disk.corrupt(DIRECTORY, |file| file.clear());
+    for builder in [tiny().rebuild(true), tiny()] {
+        let db = builder.open_on(Arc::new(disk.clone())).unwrap();
+        assert_eq!(rows(&db.byte_table("t").unwrap()).len(), 190);
+        db.close().unwrap();
+    }
+}
+
 /// Uses copies of the database, each changed in its own way, which says what it was.
 fn craft(victim: &SimDisk, change: impl Fn(&SimDisk, &mut Rng) -> Vec<String> + Sync) {
     let (seed, rounds) = (env("FORESHORE_SEED", 1), env("FORESHORE_ROUNDS", 300));

@@ -134,8 +134,9 @@ impl LeafFile {
             buffers: Mutex::default(),
             long_buffers: Mutex::default(),
         };
-        // In a copied database it may have holes, whose place others may take. Without space it can be read all the same.
-        let bytes = leaves.offset(leaves.slots()?);
+        // In a copied database it may have holes, whose place others may take; where it was cut, the rest of its last extent is missing.
+        // Without space it can be read all the same.
+        let bytes = leaves.offset(leaves.whole_slots()?.next_multiple_of(EXTENT_SLOTS));
         match leaves.file.allocate(bytes).map_err(|e| Error::io(format!("the free slots of {name}"), &e)) {
             Ok(()) | Err(Error::Full { .. }) => Ok(leaves),
             Err(error) => Err(error),
@@ -149,9 +150,14 @@ impl LeafFile {
 
     /// How many slots the file has room for, in whole extents, as far as they can be numbered.
     pub fn slots(&self) -> Result<u64> {
+        Ok(self.whole_slots()? / EXTENT_SLOTS * EXTENT_SLOTS)
+    }
+
+    /// The same with those of an extent that is not all there, as where the file was cut.
+    pub fn whole_slots(&self) -> Result<u64> {
         let bytes =
             self.file.len().map_err(|e| Error::io(format!("asking for the length of {}", self.name), &e))?;
-        Ok((bytes / self.page_bytes as u64).min(SLOTS_MAX) / EXTENT_SLOTS * EXTENT_SLOTS)
+        Ok((bytes / self.page_bytes as u64).min(SLOTS_MAX / EXTENT_SLOTS * EXTENT_SLOTS))
     }
 
     fn offset(&self, slot: u64) -> u64 {

@@ -88,7 +88,7 @@ fn newest_images(
     let rank = |page: &PageEntry| (is_named(page), page.lsn);
     let mut newest: HashMap<PageId, Found> = HashMap::new();
     let mut unreadable = None;
-    for slot in (0..leaves.slots()?).map(SlotId) {
+    for slot in (0..leaves.whole_slots()?).map(SlotId) {
         // What fails twice is a bad sector, and costs no other leaf.
         let image = match leaves.read(slot).or_else(|_| leaves.read(slot)) {
             Ok(image) => image,
