@@ -204,10 +204,11 @@ impl TableHandle {
         let (mut count, to, mut last) = (0, bounds.to.clone(), None);
         let mut key = |key: &[u8]| {
             count += 1;
-            match count < most {
-                true => ControlFlow::Continue(()),
-                false => ControlFlow::Break(last = Some(key.to_vec())),
+            if count < most {
+                return ControlFlow::Continue(());
             }
+            last = Some(key.to_vec());
+            ControlFlow::Break(())
         };
         match &self.through {
             Through::Latest => self.table.scan_keys(bounds, key)?,

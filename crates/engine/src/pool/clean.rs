@@ -359,7 +359,7 @@ impl Pool {
     /// Returns why there are no more rounds, which is this unless there was a reason before.
     fn stop_cleaning(&self, why: Error) -> Error {
         let why = self.failed.get_or_init(|| why).clone();
-        self.free.give_all(self.frames.count());
+        self.free.give_all();
         why
     }
 

@@ -26,9 +26,8 @@ const LOW_SHARE: usize = 32;
 /// changes by then, and reads must go on.
 const KEPT_SHARE: usize = 32;
 const KEPT_MAX: usize = 8;
-/// How often a thread looks for a frame where nothing is cleaned any more, a millisecond apart: others may be reading pages into all
-/// that are clean.
-const LOOKS: usize = 100;
+/// How often a thread looks for one of those, a millisecond apart.
+const LOOKS: u64 = 100;
 
 /// Frames that hold no page, and the hand that finds more.
 pub(super) struct FreeFrames {
@@ -37,6 +36,8 @@ pub(super) struct FreeFrames {
     len: AtomicUsize,
     hand: AtomicU64,
     low: usize,
+    /// Those that are kept back, or were.
+    kept: Range<u32>,
 }
 
 struct Free {
@@ -61,6 +62,7 @@ impl FreeFrames {
             len: AtomicUsize::new(given),
             hand: AtomicU64::new(0),
             low: (count / LOW_SHARE).max(2),
+            kept: given as u32..count as u32,
         }
     }
 
@@ -94,10 +96,10 @@ impl FreeFrames {
         self.len.store(free.len(), Relaxed);
     }
 
-    /// Gives also those that were kept back of the `count` frames: nothing is cleaned any more.
-    pub fn give_all(&self, count: usize) {
+    /// Gives also those that were kept back: nothing is cleaned any more.
+    pub fn give_all(&self) {
         let mut free = self.free.lock();
-        free.fresh.end = count as u32;
+        free.fresh.end = self.kept.end;
         self.len.store(free.len(), Relaxed);
     }
 
@@ -144,16 +146,20 @@ impl Pool {
         }
     }
 
-    /// A frame that is free, or clean, wherever it is and however hot.
+    /// A frame that is free, or clean, wherever it is and however hot. Where nothing is cleaned any more one that was kept back, whose page
+    /// nobody changes: they are few, and others may be reading pages into all of them.
     fn find_clean_frame(&self) -> Option<FrameId> {
-        let find = || self.free.pop().or_else(|| (0..2 * self.frames.count()).find_map(|_| self.try_next()));
         let looks = if self.ensure_cleaning().is_err() { LOOKS } else { 0 };
-        find().or_else(|| {
-            (0..looks).find_map(|_| {
-                thread::sleep(Duration::from_millis(1));
-                find()
-            })
-        })
+        let kept = (0..looks).find_map(|look| {
+            thread::sleep(Duration::from_millis(look.min(1)));
+            self.free.pop().or_else(|| self.find_kept_frame())
+        });
+        kept.or_else(|| (0..2 * self.frames.count()).find_map(|_| self.try_next()))
+    }
+
+    fn find_kept_frame(&self) -> Option<FrameId> {
+        let laps = self.free.kept.clone().chain(self.free.kept.clone());
+        laps.map(FrameId).find(|frame| matches!(self.visit(*frame), Visit::Freed))
     }
 
     /// A free frame, or one that the hand finds at a glance: less than a lap, so that no page is marked and evicted by
