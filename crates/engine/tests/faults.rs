@@ -4,7 +4,7 @@
 mod common;
 
 use common::{key, tiny, wait_for_the_last_transaction};
-use foreshore::{Database, Durability, Error};
+use foreshore::{ByteTable, Database, Durability, Error, Transaction};
 use foreshore_io::sim::{Call, Crash, Event, EventKind, Fault, Go, Intercepted, Repeat};
 use foreshore_io::{SimDisk, Vfs};
 use std::collections::BTreeMap;
@@ -569,9 +569,8 @@ fn locks_that_a_failure_leaves_are_not_waited_for() {
     assert_eq!(table.get(b"k").unwrap().as_deref(), Some(&b"v"[..]), "reads go on");
 }
 
-/// Whoever was aborted, and could not be rolled back, is not told that it was: run again, it would wait for its own locks.
-#[test]
-fn an_abort_that_could_not_undo_is_told_as_such() {
+/// A transaction that was aborted, and could not be undone, as a read failed; and its table, with a row `k`.
+fn aborted_in_vain() -> (Database, ByteTable, Transaction) {
     let disk = SimDisk::new(5);
     let db = tiny().open_on(Arc::new(disk.clone())).unwrap();
     let table = db.byte_table("t").unwrap();
@@ -584,6 +583,13 @@ fn an_abort_that_could_not_undo_is_told_as_such() {
     disk.fail_read_at(disk.read_events(), Repeat::Once);
     let failed = db.abort(tx.number());
     assert!(matches!(failed, Err(Error::Io { .. })), "{failed:?}");
+    (db, table, tx)
+}
+
+/// Whoever was aborted, and could not be rolled back, is not told that it was: run again, it would wait for its own locks.
+#[test]
+fn an_abort_that_could_not_undo_is_told_as_such() {
+    let (db, table, tx) = aborted_in_vain();
     assert!(!tx.has_lost(), "it has its locks");
     let told = tx.commit();
     assert!(matches!(told, Err(Error::Io { .. })), "{told:?}");
@@ -594,18 +600,7 @@ fn an_abort_that_could_not_undo_is_told_as_such() {
 /// It is told once why it could not be undone, and from then on that it is over: the reason may be gone by then, and its advice in vain.
 #[test]
 fn what_could_not_be_undone_is_told_once() {
-    let disk = SimDisk::new(5);
-    let db = tiny().open_on(Arc::new(disk.clone())).unwrap();
-    let table = db.byte_table("t").unwrap();
-    table.put(b"k", b"v").unwrap();
-    let tx = db.begin().unwrap();
-    tx.bytes(&table).put(b"k", b"undone").unwrap();
-    let others = db.byte_table("others").unwrap().with_durability(Durability::Buffered);
-    (0..600).for_each(|i| others.put(&key(i), &[5; 900]).unwrap()); // more than the cache and the log's buffer
-    db.checkpoint().unwrap();
-    disk.fail_read_at(disk.read_events(), Repeat::Once);
-    let failed = db.abort(tx.number());
-    assert!(matches!(failed, Err(Error::Io { .. })), "{failed:?}");
+    let (db, table, tx) = aborted_in_vain();
     let get = || tx.bytes(&table).get(b"k");
     let told = get();
     assert!(matches!(told, Err(Error::Io { .. })), "{told:?}");
