@@ -34,9 +34,9 @@ pub struct Names {
     /// CLIENT SETNAME.
     pub client: String,
     /// CLIENT SETINFO LIB-NAME.
-    pub library: String,
+    pub lib_name: String,
     /// CLIENT SETINFO LIB-VER.
-    pub library_version: String,
+    pub lib_version: String,
 }
 
 /// What changes about a client.
@@ -84,8 +84,8 @@ impl Client {
             told.bytes,
             told.command,
             told.protocol,
-            told.names.library,
-            told.names.library_version,
+            told.names.lib_name,
+            told.names.lib_version,
             self.home,
         )
     }

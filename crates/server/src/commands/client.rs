@@ -87,8 +87,8 @@ fn set_info(call: &mut Call<'_>) -> Result<(), CommandError> {
     let value = valid_name(call.text(3)?)?.to_owned();
     let mut told = call.session.client.told.lock();
     match call.args.at(2).to_ascii_uppercase().as_slice() {
-        b"LIB-NAME" => told.names.library = value,
-        b"LIB-VER" => told.names.library_version = value,
+        b"LIB-NAME" => told.names.lib_name = value,
+        b"LIB-VER" => told.names.lib_version = value,
         _ => return refused("ERR CLIENT SETINFO knows LIB-NAME and LIB-VER"),
     }
     drop(told);
