@@ -130,7 +130,10 @@ fn transact(db: &Database, rng: &mut Rng, gids: &AtomicU64) -> Result<()> {
         let before = tx.savepoint()?;
         let changed = change(&tx, &table, rng);
         if changed.is_err() || rng.below(4) == 0 {
-            tx.rollback_to(before)?;
+            match tx.rollback_to(before) {
+                Err(Error::Ended) if changed.is_err() => return changed, // why it has ended was told there
+                undone => undone?,
+            }
         }
         if rng.below(30) == 0 {
             thread::sleep(Duration::from_millis(rng.below(120) as u64));
