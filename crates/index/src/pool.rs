@@ -317,6 +317,31 @@ mod tests {
         }
     }
 
+    /// Of a size that no map's nodes have.
+    #[repr(C, align(64))]
+    struct ManyLines([std::sync::atomic::AtomicU64; 95 * 8]);
+
+    impl Pooled for ManyLines {
+        fn vacant() -> Self {
+            Self(std::array::from_fn(|_| 0.into()))
+        }
+    }
+
+    #[test]
+    fn a_thread_that_ends_leaves_its_nodes() {
+        let used = || {
+            let thread = std::thread::spawn(|| {
+                let nodes: Vec<_> = (0..BATCH).map(|_| take::<ManyLines>()).collect();
+                let used: std::collections::BTreeSet<_> = nodes.iter().map(|node| node.addr()).collect();
+                // SAFETY: nobody else knows them.
+                nodes.into_iter().for_each(|node| unsafe { give_back(node) });
+                used
+            });
+            thread.join().unwrap() // unlike the end of a scope, after the thread's destructors
+        };
+        assert_eq!(used(), used());
+    }
+
     /// Takes all memory that no node has used yet.
     fn exhaust() {
         for bytes in [ARENA_BYTES, 1 << 20, LINE] {

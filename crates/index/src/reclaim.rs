@@ -65,6 +65,12 @@ impl Pin {
         imp::defer(&self.guard, free);
     }
 
+    /// Hands what this thread has retired to whoever collects next. It would keep up to 64 things else, also if it rests from now on.
+    /// Nothing is latched: what others retired may be given back on the way.
+    pub(crate) fn hand_over(&self) {
+        imp::hand_over(&self.guard);
+    }
+
     /// Frees the memory of a long key, later.
     ///
     /// # Safety
@@ -82,6 +88,10 @@ mod std_epoch {
     pub fn defer(guard: &Guard, free: impl FnOnce() + Send + 'static) {
         // SAFETY: the closure owns addresses only, and may run on any thread.
         unsafe { guard.defer_unchecked(free) }
+    }
+
+    pub fn hand_over(guard: &Guard) {
+        guard.flush();
     }
 }
 
@@ -118,6 +128,9 @@ mod model {
             c.garbage.push((c.clock, Box::new(free)));
         });
     }
+
+    /// Nobody keeps anything.
+    pub fn hand_over(_guard: &Guard) {}
 
     impl Drop for Guard {
         fn drop(&mut self) {

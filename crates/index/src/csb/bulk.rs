@@ -139,6 +139,8 @@ mod tests {
     use crate::reclaim::Pin;
     use std::collections::BTreeSet;
     use std::panic::catch_unwind;
+    use std::sync::mpsc::channel;
+    use std::time::Instant;
 
     /// Keys of no other test, so that nobody else takes groups from the list of this type.
     type Tree = Csb<[u8; 5], 4>;
@@ -148,9 +150,9 @@ mod tests {
     }
 
     /// The groups of a tree's leaves.
-    fn leaf_groups(tree: &Tree) -> BTreeSet<Address> {
+    fn leaf_groups<K: IntKey>(tree: &Csb<K, 4>) -> BTreeSet<Address> {
         let pin = Pin::new();
-        let first = tree.descend::<Words<4>>(0, Lane::MIN, &pin).0.group.address();
+        let first = tree.descend::<Words<4>>(0, K::Lane::MIN, &pin).0.group.address();
         let next = |group: &Address| Some(header_at(*group, &pin).link()).filter(|link| *link != 0);
         std::iter::successors(Some(first), next).collect()
     }
@@ -162,5 +164,31 @@ mod tests {
         assert_eq!(groups.len(), 13);
         assert!(catch_unwind(|| load((0..200).chain([7]))).is_err(), "7 comes after 199");
         assert_eq!(leaf_groups(&load(0..200)), groups);
+    }
+
+    /// What a thread took out of a tree serves others, also if it has nothing to do from then on.
+    #[test]
+    fn who_rests_keeps_no_groups() {
+        // Keys of no other test.
+        let load = || Csb::<[u8; 6], 4>::bulk_load((0..200).map(|key| ([key; 6], 0)), 1.0);
+        let tree = load();
+        let (groups, tree) = (leaf_groups(&tree), &tree);
+        let ((done, is_done), (rest, rests)) = (channel(), channel::<()>());
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                (0..200).for_each(|key| _ = tree.remove([key; 6], &Pin::new()));
+                done.send(()).unwrap();
+                rests.recv().unwrap_err();
+            });
+            is_done.recv().unwrap();
+            let begun = Instant::now();
+            let mut serve = false;
+            while !serve && begun.elapsed().as_secs() < 5 {
+                (0..1000).for_each(|_| drop(Pin::new()));
+                serve = !leaf_groups(&load()).is_disjoint(&groups);
+            }
+            drop(rest);
+            assert!(serve, "they wait for a thread that rests");
+        });
     }
 }

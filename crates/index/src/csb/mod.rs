@@ -424,7 +424,7 @@ impl<K: IntKey, const F: usize> Csb<K, F> {
         unsafe { memory::give_back::<K, B, F>(address) };
     }
 
-    /// Gives back, later, a group that left the chain (M5).
+    /// Gives back, later, a group that left the chain (M5). Nothing is latched.
     ///
     /// # Safety
     /// Nothing in the tree leads to the group any more, except dead groups.
@@ -432,6 +432,7 @@ impl<K: IntKey, const F: usize> Csb<K, F> {
         self.groups::<B>().subtract();
         // SAFETY: the caller says that it is unlinked; the collector, that nobody who saw it before is left.
         unsafe { pin.defer(move || memory::give_back::<K, B, F>(address)) };
+        pin.hand_over(); // a group may be as large as a thousand nodes of other trees
     }
 
     fn groups<B: Body>(&self) -> &Count {

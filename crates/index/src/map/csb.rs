@@ -91,7 +91,7 @@ impl<K: IntKey, const F: usize> CsbMap<K, F> {
         CsbRangeRev(Backward::new(&self.tree, &bounds))
     }
 
-    /// Memory in bytes: whole groups, of which what was never used is address space only.
+    /// Memory in bytes: whole groups, whatever is used of them.
     /// As [`IntMap::bytes`](crate::IntMap::bytes).
     ///
     /// ```

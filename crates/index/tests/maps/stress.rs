@@ -330,7 +330,7 @@ fn floors_of_layers() {
     floors_hold_while_fences_come_and_go::<OptimisticO2ByteMap<4, 8>>();
 }
 
-/// Threads that begin and end give their free nodes back: memory does not grow with the number of threads.
+/// What threads empty leaves the tree, however many threads there were.
 fn memory_survives_its_threads(map: &impl U64Map) {
     for round in 0..50 {
         std::thread::scope(|s| {
