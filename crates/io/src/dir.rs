@@ -14,13 +14,14 @@ use crate::{
 };
 use foreshore_base::seeded_bug;
 use foreshore_base::sync::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use parking_lot::Mutex;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{
     AtFlags, CWD, Dir, FallocateFlags, IFlags, Mode, OFlags, RenameFlags, StatxAttributes, StatxFlags,
 };
 use rustix::fs::{
-    fallocate, fdatasync, fstat, fstatvfs, fsync, ftruncate, ioctl_getflags, ioctl_setflags, openat,
-    renameat, renameat_with, statx, unlinkat,
+    FlockOperation, fallocate, fdatasync, flock, fstat, fstatvfs, fsync, ftruncate, ioctl_getflags,
+    ioctl_setflags, openat, renameat, renameat_with, statx, unlinkat,
 };
 use rustix::io::{Errno, pread, pwrite, retry_on_intr};
 use rustix::process::{Resource, getrlimit};
@@ -230,11 +231,13 @@ struct DirFile {
     access: Access,
     /// Space is reserved up to here: not to be reserved again, which takes some filesystems time for every page.
     reserved: AtomicU64,
+    /// Held while a lock shows that a ring writes.
+    marked: Mutex<()>,
 }
 
 impl DirFile {
     fn new(fd: OwnedFd, access: Access) -> Self {
-        Self { fd, access, reserved: AtomicU64::new(0) }
+        Self { fd, access, reserved: AtomicU64::new(0), marked: Mutex::new(()) }
     }
 
     /// Can a transfer go on after `done` bytes? A direct one cannot inside a block: there it met the end of the file
@@ -259,12 +262,16 @@ impl DirFile {
 
     /// `None` if there is no ring.
     fn write_by_ring(&self, writes: &[(u64, &[u8])]) -> Option<io::Result<()>> {
+        // O4 in `lock.rs`. Where a file cannot be locked threads write: no process is gone while one of its threads is in a call.
+        let _only = self.marked.lock();
+        retry_on_intr(|| flock(&self.fd, FlockOperation::NonBlockingLockShared)).ok()?;
         let mut first_error = None;
         let ran = ring::write(self.fd.as_fd(), writes, |i, count| {
             let (offset, data) = writes[i];
             let written = begun(count).and_then(|count| self.go_on_writing(data, offset, count));
             first_error = first_error.take().or(written.err());
         });
+        let _ = flock(&self.fd, FlockOperation::Unlock); // not by a close: a forked child may have a copy
         ran.then(|| first_error.map_or(Ok(()), Err))
     }
 
@@ -520,6 +527,38 @@ mod tests {
             let error = write(&full, &writes).expect_err(name);
             assert_eq!(error.kind(), io::ErrorKind::StorageFull, "{name}");
         }
+        fs::remove_dir_all(&path).expect("removing it");
+    }
+
+    /// O4 in `lock.rs`.
+    #[test]
+    fn writes_by_a_ring_show_from_outside() {
+        let path = std::env::temp_dir().join(format!("foreshore-io-mark-{}", process::id()));
+        let vfs = DirVfs::open(&path, true).expect("a temporary directory");
+        let file = DirFile::new(vfs.open_at("a", OFlags::CREATE).expect("a new file"), Access::Direct);
+        let other = vfs.open_at("a", OFlags::empty()).expect("the same file");
+        let data = AlignedBuf::zeroed(256 * BLOCK_BYTES);
+        let writes: Vec<_> = (0..).step_by(2 * BLOCK_BYTES).zip(data.chunks(BLOCK_BYTES)).collect();
+        let is_locked = || {
+            let locked = flock(&other, FlockOperation::NonBlockingLockExclusive);
+            flock(&other, FlockOperation::Unlock).expect("whatever it was");
+            locked == Err(Errno::WOULDBLOCK)
+        };
+        let seen = thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                // Not all of them: whoever looks may have the file locked just then.
+                let by_ring = (0..500).filter_map(|_| file.write_by_ring(&writes));
+                by_ring.map(|written| written.expect("a write")).count()
+            });
+            let mut seen = false;
+            while !seen && !writer.is_finished() {
+                seen = is_locked();
+            }
+            let written = writer.join().expect("no panic");
+            seen || written == 0 // where there is no ring
+        });
+        assert!(seen, "nobody could tell that writes were under way");
+        assert!(!is_locked(), "they have landed");
         fs::remove_dir_all(&path).expect("removing it");
     }
 

@@ -98,6 +98,8 @@ pub trait File: Send + Sync + 'static {
     fn set_len(&self, bytes: u64) -> io::Result<()>;
     /// Reserves space up to `bytes` so that later writes below it cannot fail for want of space; grows the file. New
     /// bytes read as zero. Where it fails it takes no space. Nobody else may make the file longer at the same time.
+    ///
+    /// They can where the filesystem writes to a new place: always (Btrfs, ZFS), or what the file shares with a copy of it (`cp` on XFS).
     fn allocate(&self, bytes: u64) -> io::Result<()>;
 }
 

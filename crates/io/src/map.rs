@@ -11,7 +11,7 @@
 use crate::SharedMemory;
 use foreshore_base::sync::AtomicU64;
 use rustix::fd::BorrowedFd;
-use rustix::io::Errno;
+use rustix::io::{Errno, pread, retry_on_intr};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 use std::ffi::c_void;
 use std::io;
@@ -33,7 +33,7 @@ unsafe impl Sync for Mapping {}
 impl Mapping {
     /// Maps the first `bytes` of `file`, which must be allocated (M1).
     ///
-    /// Errors: `StorageFull` if they are not, and there is no space for them.
+    /// Errors: `StorageFull` if they are not, and there is no space for them; what the system reports of blocks that cannot be read.
     pub(crate) fn new(file: BorrowedFd<'_>, bytes: usize) -> io::Result<Self> {
         let access = ProtFlags::READ | ProtFlags::WRITE;
         let flags = MapFlags::SHARED | MapFlags::POPULATE;
@@ -44,13 +44,21 @@ impl Mapping {
         // SAFETY: the range was mapped above and nobody else knows it. A head start against first-write faults, and a look
         // whether they would be met (M1). Kernels before 5.14 refuse, and the mapping works all the same.
         if let Err(Errno::FAULT) = unsafe { madvise(start, bytes, Advice::LinuxPopulateWrite) } {
-            return Err(Errno::NOSPC.into());
+            return Err(why_refused(file, bytes));
         }
         // SAFETY: as above. A forked process would share the memory, but not the counters that say where to write in it:
         // better that it dies of a use than that both write to the same places.
         let _ = unsafe { madvise(start, bytes, Advice::LinuxDontFork) };
         Ok(mapping)
     }
+}
+
+/// Why memory could not be populated: of a block without space the system says the same as of one that the device cannot read.
+fn why_refused(file: BorrowedFd<'_>, bytes: usize) -> io::Error {
+    let mut part = vec![0; 1 << 20];
+    let mut offsets = (0..bytes as u64).step_by(part.len());
+    let unreadable = offsets.find_map(|offset| retry_on_intr(|| pread(file, &mut part[..], offset)).err());
+    unreadable.unwrap_or(Errno::NOSPC).into()
 }
 
 impl SharedMemory for Mapping {
@@ -92,6 +100,12 @@ mod tests {
         Mapping::new(file.as_fd(), 4096).expect("all of it");
         let refused = Mapping::new(file.as_fd(), 2 * 4096).err().expect("more than there is");
         assert_eq!(refused.kind(), io::ErrorKind::StorageFull);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_not_called_full() {
+        let unreadable = std::fs::File::options().write(true).open("/dev/null").expect("a device of Linux");
+        assert_ne!(why_refused(unreadable.as_fd(), 4096).kind(), io::ErrorKind::StorageFull);
     }
 
     /// M3: who is forked finds nothing at its place, and may have put something there.
