@@ -224,3 +224,20 @@ fn a_removed_range_may_be_larger_than_the_cache() {
         assert_eq!(snapshot.bytes(&table).range(..).count(), 10_000);
     }
 }
+
+/// Where no key can be, nobody is kept from inserting beside it.
+#[test]
+fn bounds_that_hold_no_key_lock_nothing() {
+    let db = Database::in_memory().unwrap();
+    let table = db.byte_table("t").unwrap();
+    table.put_many(&["b", "h"].map(|key| (key, ""))).unwrap();
+    let impatient = table.with_lock_timeout(Duration::ZERO);
+    let tx = db.begin().unwrap();
+    for (from, to) in [("c", "c"), ("e", "c"), ("z", "z")] {
+        assert_eq!(tx.bytes(&table).remove_range(from..to).unwrap(), 0);
+    }
+    for key in [b"d", b"g", b"x", b"~"] {
+        impatient.put(key, b"").unwrap();
+    }
+    tx.commit().unwrap();
+}

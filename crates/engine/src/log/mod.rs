@@ -35,7 +35,8 @@
 //!   by one record; where that may be long beside what it asked for, it asks for each record. So all slots together make
 //!   that three quarters of a ring. What flights close their blocks with comes on top, and may be many times as much: so where
 //!   there was no space for the next segment, everybody asks for each record; and a block is kept back for each slot that is in
-//!   use, since a commit does not ask. Beyond all this a flight waits for the segment to be prepared; if the disk is full then, the
+//!   use, since a commit does not ask. Rollbacks are kept no blocks back: a large one may be told `Full` after thousands of flights, for
+//!   whoever waits meanwhile, have closed theirs. Beyond all this a flight waits for the segment to be prepared; if the disk is full then, the
 //!   log stops with the reason, and nothing is acknowledged falsely.
 
 mod backward;

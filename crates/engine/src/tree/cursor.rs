@@ -416,6 +416,29 @@ mod tests {
         assert!(tree.pool.is_on_disk(left), "downwards");
     }
 
+    /// Nor does one that locks what it reads, but for the key that names the gap in which it ends.
+    #[test]
+    fn a_walk_under_locks_reads_no_leaf_beyond_its_range() {
+        let db = Database::in_memory().unwrap();
+        let table = with_leaves(&db, [b"a", b"b"]);
+        let tree = &table.tree;
+        let [left, right] = [b"a", b"b"].map(|key| tree.seek(key).unwrap());
+        tree.pool.flush_all().unwrap();
+        tree.pool.evict_now(right);
+        let begin = |isolation| db.begin_with(TransactionOptions::new().isolation(isolation)).unwrap();
+        let tx = begin(Isolation::RepeatableRead);
+        assert_eq!(tx.bytes(&table).range(..b"b").count(), 1);
+        assert!(tree.pool.is_on_disk(right), "upwards");
+        tx.commit().unwrap();
+        table.get(b"b").unwrap();
+        tree.pool.evict_now(left);
+        for isolation in [Isolation::RepeatableRead, Isolation::Serializable] {
+            let tx = begin(isolation);
+            assert_eq!(tx.bytes(&table).range(b"b"..).rev().count(), 1);
+            assert!(tree.pool.is_on_disk(left), "downwards, {isolation:?}");
+        }
+    }
+
     /// Walks down end where they should, wherever that is in a leaf, and whatever was copied of that.
     #[test]
     fn walks_down_end_where_they_should() {

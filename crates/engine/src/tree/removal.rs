@@ -22,6 +22,9 @@ impl Tree {
         (from, to): RawBounds,
         rows_max: u64,
     ) -> Result<u64> {
+        if is_empty(&from, &to) {
+            return Ok(0);
+        }
         txn.as_a_whole(|txn| {
             let mut scan = Scan::new(self.clone(), Direction::Ascending, gaps, from, to).for_update();
             let mut removed = 0;

@@ -244,6 +244,24 @@ mod tests {
         assert!(matches!(&end, Some(Excluded(key)) if *key == [180]), "{end:?}");
     }
 
+    /// A ghost that nobody in particular left is not one's own, even if one has written nothing yet.
+    #[test]
+    fn a_settled_ghost_spoils_no_void() {
+        let db = Database::in_memory().unwrap();
+        let table = db.byte_table("t").unwrap();
+        table.put_many(&(0..250_u8).map(|key| ([key], "")).collect::<Vec<_>>()).unwrap();
+        let reader = db.begin().unwrap();
+        assert_eq!(reader.bytes(&table).range(..[0]).count(), 0); // has the gap below the first row,
+        assert!(table.remove(&[0]).unwrap()); // which is why this leaves a ghost, though no snapshot is open
+        let _snapshot = db.snapshot().unwrap();
+        (1..100).for_each(|key| assert_eq!(table.pop_first().unwrap().unwrap().0, [key]));
+        let ahead =
+            table.tree.spans.voids(|voids| voids.ahead(None, Direction::Ascending, &Unbounded).cloned());
+        let end = ahead.flatten().map(|void| void.keys.1);
+        assert!(matches!(&end, Some(Excluded(key)) if key[0].abs_diff(100) < 4), "{end:?}");
+        reader.rollback().unwrap();
+    }
+
     /// What a transaction has taken is a void to itself, as far as it does not take that back.
     #[test]
     fn ones_own_ghosts_are_a_void_to_oneself() {

@@ -247,7 +247,7 @@ impl Scan {
                 return Ok(Some(index));
             }
             txn.note_met(&self.tree, leaf, version, key);
-            self.note_ghosts(1, version.author() == txn.author());
+            self.note_ghosts(1, txn.wrote(version));
             self.step_over(index);
             self.passed_ghosts = true;
         }
@@ -278,7 +278,7 @@ impl Scan {
         self.keep_span(txn);
         self.step_over(index);
         if self.gaps && version.is_ghost() {
-            self.note_ghosts(1, version.author() == txn.author());
+            self.note_ghosts(1, txn.wrote(version));
         } else if self.barren.is_some() {
             self.note_void(txn, Some(key));
         }
@@ -345,10 +345,28 @@ impl Scan {
 
     /// Copies what comes behind the rows copied; `None`: nothing.
     fn copy_further(&mut self) -> Result<Option<(Stamp, usize)>> {
+        if self.ends_here() {
+            return Ok(None);
+        }
         let (tree, leaf, ahead) = (&self.tree, &mut self.leaf, &mut self.ahead);
         match self.direction {
             Direction::Ascending => tree.copy_further_up(leaf, ahead, &self.to),
             Direction::Descending => tree.copy_further_down(leaf, ahead, &self.to),
+        }
+    }
+
+    /// Does the range end where the rows copied do, so that no other leaf matters? Going up, one does where gaps are locked: the key that
+    /// comes next names that in which the range ends.
+    fn ends_here(&self) -> bool {
+        let (leaf, to) = (&self.leaf, &self.to);
+        match self.direction {
+            Direction::Ascending => {
+                let is_last = || leaf.high_fence().is_some_and(|high| is_beyond(high, to));
+                !self.gaps && leaf.rows().end == leaf.len() && is_last()
+            }
+            Direction::Descending => {
+                leaf.rows().start == 0 && key_of(to).is_some_and(|to| leaf.low_fence() <= to)
+            }
         }
     }
 
@@ -570,7 +588,7 @@ fn reach(gaps: bool, lowest: &Bound<Vec<u8>>, above: Option<&[u8]>) -> Reach {
 /// Is there no row, which is certain as long as the leaf is unchanged? Who has removed it has ended, or would have it locked.
 fn is_removed(txn: &Txn, tree: &Tree, key: &[u8], version: Version) -> bool {
     let keys = &txn.core.txns.keys;
-    let is_settled = || version.author() == txn.author() || txn.view().sees(version);
+    let is_settled = || txn.view().sees(version); // its own, too
     version.is_ghost() && (is_settled() || keys.is_quiet(keys.name(tree.id, key), Some(txn.owner)))
 }
 

@@ -179,6 +179,11 @@ impl Txn {
         self.id.map_or(0, |id| Version::of(id).author())
     }
 
+    /// Did it write this version itself?
+    pub fn wrote(&self, version: Version) -> bool {
+        self.id.is_some_and(|id| version.author() == Version::of(id).author())
+    }
+
     /// What it sees without locks: what is committed, and its own.
     pub fn view(&self) -> View {
         View { own: self.author(), ..self.core.txns.latest() }
@@ -391,9 +396,8 @@ impl Txn {
     /// itself when it ends. Otherwise those who take rows from one end of a table would lock more and more ghosts on their way
     /// to the first row, and keep them there for each other.
     pub fn note_met(&mut self, tree: &Arc<Tree>, leaf: PageId, version: Version, key: &[u8]) {
-        let is_own = self.id.is_some_and(|id| version.author() == Version::of(id).author());
         let is_known = self.met.last().is_some_and(|(last, ..)| *last == leaf);
-        if version.is_ghost() && !is_own && !is_known && self.met.len() < MET_MAX {
+        if version.is_ghost() && !self.wrote(version) && !is_known && self.met.len() < MET_MAX {
             self.met.push((leaf, tree.clone(), key.into()));
         }
     }
