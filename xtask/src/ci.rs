@@ -1,6 +1,6 @@
 //! `cargo xtask ci`: what must be green before a merge. `.ci/run` calls it.
 
-use crate::step::{Cargo, Step, Work, run_all};
+use crate::step::{Cargo, Step, Work, choose, run_all};
 use crate::{clients, python, seeded, sources, stages};
 use std::io;
 
@@ -60,10 +60,7 @@ fn steps() -> io::Result<Vec<Step>> {
 /// Does the steps whose names contain one of `only`, or all.
 pub fn run(only: &[String]) -> io::Result<bool> {
     let mut steps = steps()?;
-    steps.retain(|step| only.is_empty() || only.iter().any(|part| step.name.contains(part.as_str())));
-    if steps.is_empty() {
-        return Err(io::Error::other("no step of that name"));
-    }
+    choose(&mut steps, only, "step", |step, part| step.name.contains(part))?;
     run_all(&steps)
 }
 

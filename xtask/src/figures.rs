@@ -4,6 +4,7 @@
 //! directory of its own, so that a slow minute of the machine hits all of them; a figure is the median over the turns,
 //! where it is a ratio, of the ratios within a turn. Every run checks its own answers, and a wrong one ends everything.
 
+use crate::step::choose;
 use comfy_table::{Table, presets};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -248,16 +249,11 @@ type Turn = BTreeMap<&'static str, Vec<Map<String, Value>>>;
 
 /// Measures, and prints the table after each turn. `Ok(true)`, or why not.
 pub fn run(options: &Options) -> io::Result<bool> {
-    let wanted = |figure: &&Figure| {
-        options.only.is_empty() || options.only.iter().any(|part| figure.name.contains(part.as_str()))
-    };
-    let figures: Vec<_> = FIGURES.iter().filter(wanted).collect();
+    let mut figures: Vec<_> = FIGURES.iter().collect();
+    choose(&mut figures, &options.only, "figure", |figure, part| figure.name.contains(part))?;
     let needed: Vec<_> =
         figures.iter().flat_map(|figure| figure.of.fields()).map(|field| field.run).collect();
     let runs: Vec<_> = RUNS.iter().filter(|(name, _)| needed.contains(name)).collect();
-    if runs.is_empty() {
-        return Err(io::Error::other("no figure of that name"));
-    }
     let mut turns: Vec<Turn> = Vec::new();
     for number in 1..=options.turns {
         let mut turn = Turn::new();

@@ -8,6 +8,7 @@ mod book;
 mod ci;
 mod clients;
 mod figures;
+mod group;
 mod links;
 mod miri;
 mod python;
@@ -67,7 +68,9 @@ enum Chore {
 fn main() -> ExitCode {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace is above xtask");
     std::env::set_current_dir(root).expect("the workspace this was built from is still there");
-    let all_well = match Cli::parse().chore {
+    let chore = Cli::parse().chore;
+    group::end_with_the_chore();
+    let all_well = match chore {
         Chore::Ci { only } => ci::run(&only),
         Chore::Tidy => tidy::run(),
         Chore::Seeded { bugs } => seeded::run(&bugs),

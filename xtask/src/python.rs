@@ -2,9 +2,12 @@
 //!
 //! It needs Python 3.10 or later with `venv`, and PyPI for maturin, pytest, pandas and mypy.
 
+use crate::group::Group;
+use crate::step::HANGS_AFTER;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 /// The environment; kept, so that the next time is quick.
 const VENV: &str = "target/python-venv";
@@ -51,10 +54,16 @@ fn has_pip(python: &Path) -> bool {
 
 /// Runs it, in sight.
 pub fn succeeds(command: &mut Command) -> Result<(), String> {
+    succeeds_within(command, HANGS_AFTER)
+}
+
+fn succeeds_within(command: &mut Command, limit: Duration) -> Result<(), String> {
     println!("{command:?}");
-    match command.status() {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("{command:?}: {status}")),
+    let ended = Group::start(command).and_then(|mut group| group.wait(Instant::now() + limit));
+    match ended {
+        Ok(Some(status)) if status.success() => Ok(()),
+        Ok(Some(status)) => Err(format!("{command:?}: {status}")),
+        Ok(None) => Err(format!("{command:?}: still running after {} minutes", limit.as_secs() / 60)),
         Err(error) => Err(format!("{command:?}: {error}")),
     }
 }
@@ -62,6 +71,12 @@ pub fn succeeds(command: &mut Command) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_command_that_hangs_is_ended() {
+        let ran = succeeds_within(Command::new("sleep").arg("60"), Duration::from_millis(50));
+        assert!(ran.is_err_and(|why| why.contains("still running")));
+    }
 
     #[test]
     fn an_environment_without_pip_is_made_again() {

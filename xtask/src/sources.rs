@@ -36,7 +36,8 @@ pub struct Source {
 ///
 /// Errors: git is missing or a file cannot be read.
 pub fn all() -> io::Result<Vec<Source>> {
-    let listed = Command::new("git").args(["ls-files", "-z", "-co", "--exclude-standard"]).output()?;
+    let listed = Command::new("git").args(["ls-files", "-z", "-co", "--exclude-standard"]).output();
+    let listed = listed.map_err(|e| io::Error::other(format!("git, which lists the sources: {e}")))?;
     if !listed.status.success() {
         return Err(io::Error::other(String::from_utf8_lossy(&listed.stderr).into_owned()));
     }

@@ -1,13 +1,13 @@
 //! One step of a chore: a command or a check, what is expected of it, and the table of how all went.
 
+use crate::group::Group;
 use comfy_table::{Table, presets};
 use std::fmt::Write as _;
 use std::fs::{File, Permissions};
 use std::io::{self, BufRead, BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Command, ExitStatus};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ const LOGS: &str = "target/xtask";
 const WRAPPERS: &str = "target/xtask/wrappers";
 
 /// No step of any chore takes this long; a test that hangs must not hang the chore.
-const HANGS_AFTER: Duration = Duration::from_secs(45 * 60);
+pub const HANGS_AFTER: Duration = Duration::from_secs(45 * 60);
 
 /// A cargo command with its surroundings.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,15 +87,13 @@ impl Cargo {
         let is_other = self.env.iter().any(|(name, _)| name == "RUSTUP_TOOLCHAIN");
         let this = std::env::var_os("CARGO").filter(|_| !is_other);
         let mut command = Command::new(this.unwrap_or_else(|| "cargo".into()));
-        command.args(&self.args).stdin(std::process::Stdio::null());
+        command.args(&self.args);
         // Flags from outside would build other code than the step names; colours would hide the result lines.
         command
             .env_remove("RUSTFLAGS")
             .env_remove("CARGO_ENCODED_RUSTFLAGS")
             .env("CARGO_TERM_COLOR", "never");
         command.envs(self.env.iter().map(|(name, value)| (name, value)));
-        // A group of its own, so that what cargo starts can be stopped with it.
-        command.process_group(0);
         command
     }
 
@@ -105,27 +103,21 @@ impl Cargo {
         let started = Instant::now();
         let (reader, writer) = io::pipe()?;
         let mut command = self.command();
-        let mut child = command.stdout(writer.try_clone()?).stderr(writer).spawn()?;
+        let mut group = Group::start(command.stdout(writer.try_clone()?).stderr(writer))?;
         drop(command); // It holds the pipe's other end, and the reader waits for its last holder.
-        let mut output = Output::new(File::create(log)?, echo);
-        let in_time = output.read(reader, started + limit)?;
-        if !in_time {
-            end_group(&child)?;
-        }
-        let status = child.wait()?;
+        let logged = File::create(log).and_then(|log| {
+            let mut output = Output::new(log, echo);
+            output.read(reader, started + limit)?;
+            Ok(output)
+        });
+        let output = logged.map_err(|e| io::Error::other(format!("{}: {e}", log.display())))?;
         Ok(Ran {
-            status: in_time.then_some(status),
+            status: group.wait(started + limit)?,
             tests: output.tests,
             failed: output.failed,
             took: started.elapsed(),
         })
     }
-}
-
-/// Kills a child and all that it started.
-fn end_group(child: &Child) -> io::Result<()> {
-    // The shell's own: small systems have no such program.
-    Command::new("sh").args(["-c", &format!("kill -s KILL -- -{}", child.id())]).status().map(drop)
 }
 
 /// How a command went.
@@ -168,8 +160,8 @@ impl Output {
         Self { log, echo, tests: Tests::default(), failed: Vec::new() }
     }
 
-    /// Reads to the end, or until `deadline`; says whether the end came first.
-    fn read(&mut self, pipe: io::PipeReader, deadline: Instant) -> io::Result<bool> {
+    /// Reads to the end, or until `deadline`.
+    fn read(&mut self, pipe: io::PipeReader, deadline: Instant) -> io::Result<()> {
         let (sender, lines) = mpsc::channel();
         std::thread::spawn(move || {
             let mut pipe = BufReader::new(pipe);
@@ -183,17 +175,16 @@ impl Output {
         loop {
             match lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
                 Ok(line) => self.line(&line)?,
-                Err(mpsc::RecvTimeoutError::Disconnected) => return Ok(true),
-                Err(mpsc::RecvTimeoutError::Timeout) => return Ok(false),
+                Err(_) => return Ok(()),
             }
         }
     }
 
     fn line(&mut self, line: &str) -> io::Result<()> {
-        self.log.write_all(line.as_bytes())?;
         if self.echo {
             print!("{line}");
         }
+        self.log.write_all(line.as_bytes())?;
         if let Some(tests) = test_result(line) {
             self.tests.passed += tests.passed;
             self.tests.failed += tests.failed;
@@ -313,12 +304,28 @@ struct Done {
     took: Duration,
 }
 
+/// Keeps those of `all` that one of `only` stands for, or all if there is no such.
+///
+/// Errors: one of them stands for nothing. Left out without a word, it would be thought done.
+pub fn choose<T>(
+    all: &mut Vec<T>,
+    only: &[String],
+    what: &str,
+    is_meant: impl Fn(&T, &str) -> bool,
+) -> io::Result<()> {
+    if let Some(unknown) = only.iter().find(|name| !all.iter().any(|one| is_meant(one, name))) {
+        return Err(io::Error::other(format!("there is no {what} {unknown:?}")));
+    }
+    all.retain(|one| only.is_empty() || only.iter().any(|name| is_meant(one, name)));
+    Ok(())
+}
+
 /// Does all steps, whatever becomes of each, and prints the table. `Ok(true)` if all went well.
 pub fn run_all(steps: &[Step]) -> io::Result<bool> {
     let mut done = Vec::new();
     for step in steps {
         println!("\n── {} ── {}", step.name, step.shell());
-        let outcome = step.run()?;
+        let outcome = step.run().map_err(|e| io::Error::other(format!("{}: {e}", step.name)))?;
         if let Err(why) = &outcome.verdict {
             println!("FAILED: {why}");
         }
@@ -363,6 +370,18 @@ mod tests {
     }
 
     #[test]
+    fn what_stands_for_nothing_is_refused() {
+        let choose = |only: &[&str]| {
+            let mut all = vec!["lints", "docs"];
+            let only: Vec<_> = only.iter().map(|name| (*name).to_owned()).collect();
+            choose(&mut all, &only, "step", |one, name| one.contains(name)).map(|()| all)
+        };
+        assert_eq!(choose(&[]).unwrap(), ["lints", "docs"]);
+        assert_eq!(choose(&["lint"]).unwrap(), ["lints"]);
+        assert!(choose(&["lint", "dosc"]).unwrap_err().to_string().contains("dosc"));
+    }
+
+    #[test]
     fn failed_tests_are_named() {
         assert_eq!(failed_test("test latch::tests::one ... FAILED\n").as_deref(), Some("latch::tests::one"));
         assert_eq!(failed_test("test latch::tests::one ... ok\n"), None);
@@ -374,5 +393,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let ran = Cargo::new("tree --workspace").run(&dir.path().join("log"), false, Duration::ZERO).unwrap();
         assert!(ran.status.is_none() && !ran.well());
+    }
+
+    #[test]
+    fn a_log_that_cannot_be_written_is_named() {
+        let refused = Cargo::new("tree --workspace").run(Path::new("/dev/full"), false, HANGS_AFTER);
+        let refused = refused.unwrap_err().to_string();
+        assert!(refused.contains("/dev/full"), "{refused}");
     }
 }

@@ -4,7 +4,7 @@
 //! loses at most the seed it was at; `--resume` goes on behind the greatest seed of each target. Many targets take a seed of its own for
 //! each round, counting up from theirs: the next one begins behind those. What failed is repeated with the target's command and that seed.
 
-use crate::step::{Cargo, Ran};
+use crate::step::{Cargo, Ran, choose};
 use comfy_table::{Table, presets};
 use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};
@@ -48,6 +48,8 @@ const TARGETS: &[Target] = &[
     Target { name: "serializable_crash", rounds: 600, release: false },
     Target { name: "lives", rounds: 200, release: false },
     Target { name: "transfers", rounds: 100, release: false },
+    Target { name: "tables", rounds: 10, release: false },
+    Target { name: "damage", rounds: 30_000, release: false },
     Target { name: "extents", rounds: 200, release: false },
     Target { name: "leaf_sizes", rounds: 600, release: false },
     Target { name: "crafted", rounds: 8_000, release: false },
@@ -102,13 +104,8 @@ impl Outcome {
 
 /// Tortures until the time is over. `Ok(true)` if the ledger has no finding.
 pub fn run(options: &Options) -> io::Result<bool> {
-    let targets: Vec<_> = TARGETS
-        .iter()
-        .filter(|target| options.only.is_empty() || options.only.iter().any(|name| name == target.name))
-        .collect();
-    if targets.is_empty() {
-        return Err(io::Error::other("no target of that name"));
-    }
+    let mut targets: Vec<_> = TARGETS.iter().collect();
+    choose(&mut targets, &options.only, "target", |target, name| target.name == name)?;
     let mut ledger = Ledger::open(&options.ledger, options.resume)?;
     build(&targets, &ledger)?;
     let commit = commit()?;
