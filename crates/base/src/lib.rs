@@ -8,6 +8,7 @@ pub mod bytes;
 mod copy;
 pub mod ids;
 pub mod latch;
+pub mod memory;
 pub mod prefetch;
 pub mod rwx;
 mod seeded;

@@ -2,10 +2,10 @@
 
 use crate::request::Limits;
 use foreshore::Durability;
+use foreshore_base::memory;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
-use sysinfo::{MemoryRefreshKind, RefreshKind, System};
 
 /// Options of [`Server::start`](crate::Server::start).
 ///
@@ -91,18 +91,10 @@ const LOOP_BYTES_MIN: usize = 320 << 20;
 /// More threads than any machine has use for, and fewer than it cannot start.
 const THREADS_MAX: usize = 1024;
 
-/// How much memory the machine has, or the container in which the process runs.
-pub fn memory_bytes() -> u64 {
-    let only_memory = RefreshKind::nothing().with_memory(MemoryRefreshKind::nothing().with_ram());
-    let system = System::new_with_specifics(only_memory);
-    let container = system.cgroup_limits().map_or(u64::MAX, |limits| limits.total_memory);
-    system.total_memory().min(container)
-}
-
 impl Options {
     /// The default of `client_memory` with so many event loops.
     pub fn client_memory_for(threads: usize) -> usize {
-        let share = memory_bytes() / CLIENTS_SHARE;
+        let share = memory::allowed().unwrap_or(0) / CLIENTS_SHARE;
         usize::try_from(share).unwrap_or(usize::MAX).max(threads.saturating_mul(LOOP_BYTES_MIN))
     }
 

@@ -4,16 +4,12 @@
 //! a machine, the first write to a GiB then took 1 to 2 s instead of 0.1, and a run whose engine took fresh memory in its timed phase
 //! told more of the host than of the engine.
 
+use foreshore_base::memory;
 use memmap2::{Advice, MmapMut};
-use std::fs;
 use std::num::NonZero;
-use std::path::Path;
 use std::thread;
 
 const PAGE_BYTES: usize = 4096;
-
-/// Where control groups are mounted.
-const GROUPS: &str = "/sys/fs/cgroup";
 
 /// What an engine takes in a second for what it caches and writes, if it is fast: two threads that insert rows fill files with 1.0 GB and
 /// a cache with 0.5.
@@ -59,58 +55,14 @@ pub(crate) fn bytes_for(seconds: f64) -> u64 {
 
 /// Bytes that the system could give without swapping; 0 if it does not say, or a control group allows less than all of its memory.
 fn available() -> u64 {
-    let info = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let bytes_of = |name| {
-        let line = info.lines().find_map(|line| line.strip_prefix(name))?;
-        Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? << 10)
-    };
-    let is_bounded = |total| {
-        fs::read_to_string("/proc/self/cgroup")
-            .is_ok_and(|groups| limit_of(&groups, Path::new(GROUPS)) < total)
-    };
-    let known = bytes_of("MemTotal:").zip(bytes_of("MemAvailable:"));
+    let known = memory::of_machine("MemTotal:").zip(memory::of_machine("MemAvailable:"));
+    let is_bounded = |total| memory::limit().is_some_and(|limit| limit < total);
     known.map_or(0, |(total, available)| if is_bounded(total) { 0 } else { available })
-}
-
-/// The least limit of these groups, as `/proc/self/cgroup` names them, and of those that they are in. Of either version, mounted at `root`.
-fn limit_of(groups: &str, root: &Path) -> u64 {
-    let limits = groups.lines().flat_map(|line| {
-        let (controllers, path) =
-            line.split_once(':').and_then(|(_, rest)| rest.split_once(':')).unwrap_or_default();
-        let (root, file) = match controllers {
-            "" => (root.to_owned(), "memory.max"),
-            _ => (root.join("memory"), "memory.limit_in_bytes"),
-        };
-        let is_of_memory = controllers.is_empty() || controllers.split(',').any(|name| name == "memory");
-        let path = Path::new(path.trim_start_matches('/'));
-        let read = move |group: &Path| fs::read_to_string(root.join(group).join(file)).ok();
-        path.ancestors()
-            .filter(move |_| is_of_memory)
-            .filter_map(move |group| read(group)?.trim().parse().ok())
-    });
-    limits.min().unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// … of both versions of control groups, and of the group above one without a limit.
-    #[test]
-    fn the_least_limit_counts() {
-        let root = tempfile::tempdir().unwrap();
-        let set = |group: &str, file: &str, limit: &str| {
-            fs::create_dir_all(root.path().join(group)).unwrap();
-            fs::write(root.path().join(group).join(file), format!("{limit}\n")).unwrap();
-        };
-        set("above/of/mine", "memory.max", "max");
-        set("above", "memory.max", "5000");
-        set("memory/old", "memory.limit_in_bytes", "3000");
-        let limit = |groups| limit_of(groups, root.path());
-        assert_eq!(limit("0::/above/of/mine\n"), 5000);
-        assert_eq!(limit("7:pids:/\n4:cpu,memory:/old\n0::/above/of/mine\n"), 3000);
-        assert_eq!(limit("7:pids:/above\n4:memory:/\n0::/\n"), u64::MAX, "not of its memory");
-    }
 
     #[test]
     fn parts_are_whole_pages_and_none_is_left() {
