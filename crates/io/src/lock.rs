@@ -14,7 +14,7 @@
 use crate::LockError;
 use foreshore_base::seeded_bug;
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{Dir, FlockOperation, Mode, OFlags, flock, ftruncate, openat};
+use rustix::fs::{Dir, FileType, FlockOperation, Mode, OFlags, flock, ftruncate, openat};
 use rustix::io::{Errno, pread, pwrite, retry_on_intr};
 use std::io::{self, ErrorKind};
 use std::process;
@@ -85,9 +85,13 @@ fn wait_for_rest(dir: &OwnedFd, lock_name: &str) -> io::Result<()> {
     for entry in Dir::read_from(dir)? {
         let entry = entry?;
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        // What is none of ours may be of any kind.
-        let is_ours = entry.file_type().is_file() && entry.file_name().to_bytes() != lock_name.as_bytes();
-        let file = is_ours.then(|| openat(dir, entry.file_name(), flags, Mode::empty()).ok()).flatten();
+        if !may_be_ours(entry.file_type()) || entry.file_name().to_bytes() == lock_name.as_bytes() {
+            continue;
+        }
+        let file = match retry_on_intr(|| openat(dir, entry.file_name(), flags, Mode::empty())) {
+            Err(shortage @ (Errno::MFILE | Errno::NFILE | Errno::NOMEM)) => return Err(shortage.into()),
+            file => file.ok(), // gone, or none of ours
+        };
         while file.as_ref().is_some_and(|file| try_lock(file) == Err(Errno::WOULDBLOCK)) {
             if Instant::now() > until {
                 let why = "writes that a killed process began have not reached the disk yet; try again later";
@@ -97,6 +101,11 @@ fn wait_for_rest(dir: &OwnedFd, lock_name: &str) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// What is none of ours may be of any kind; and not every filesystem tells the kind of what is.
+fn may_be_ours(kind: FileType) -> bool {
+    matches!(kind, FileType::RegularFile | FileType::Unknown)
 }
 
 fn write_pid(file: &OwnedFd, pid: u32) -> io::Result<()> {
@@ -135,5 +144,11 @@ mod tests {
             told.recv().expect("a locker").expect("all have landed");
         });
         std::fs::remove_dir_all(&path).expect("removing it");
+    }
+
+    #[test]
+    fn a_file_whose_kind_nobody_tells_is_waited_for() {
+        assert!(may_be_ours(FileType::Unknown) && may_be_ours(FileType::RegularFile));
+        assert!(!may_be_ours(FileType::Fifo));
     }
 }
