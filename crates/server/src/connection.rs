@@ -244,7 +244,9 @@ impl Connection {
             match self.parser.advance(&self.input[at..]) {
                 Ok(Some(bytes)) => {
                     self.incomplete = None;
-                    if at + bytes < self.input.len()
+                    // What is told of the last command may be of this one, which was executed elsewhere.
+                    if self.brought.is_none()
+                        && at + bytes < self.input.len()
                         && let Some(kind) = self.session.repeats()
                     {
                         let executed = self.execute_together(shared, kind, at, budget, clock);
@@ -431,6 +433,8 @@ impl Connection {
             self.is_readable = false;
             return Io::Blocked;
         }
+        let room = scratch.len().min(self.parser.limits().request_bytes);
+        let scratch = &mut scratch[..room];
         match self.stream.read(scratch) {
             Ok(0) => {
                 self.has_ended = true;
@@ -505,7 +509,10 @@ impl Connection {
 
     /// Must replies leave before more is executed (C2)?
     pub fn is_full(&self, shared: &Shared) -> bool {
-        self.replies.unsent() >= shared.options.replies_bytes_max
+        let max = shared.options.replies_bytes_max;
+        // Of a stranger little is kept: many of them must not push out those who have said the password.
+        let max = if self.session.is_trusted { max } else { max.min(Limits::STRANGER.request_bytes) };
+        self.replies.unsent() >= max
     }
 
     /// Are requests received though replies must leave first? Many clients send a whole pipeline before they take the first reply: each
@@ -595,7 +602,8 @@ impl Connection {
     /// Executes nothing more; what was begun and not committed is undone.
     pub fn close(&mut self) {
         self.is_closing = true;
-        self.refused_since = None;
+        // Who is still sending must be able to: an end with something unread takes back replies that are on their way.
+        self.refused_since = self.is_readable.then(Instant::now);
         self.session.abandon();
     }
 
@@ -624,165 +632,4 @@ impl Connection {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::commands::default_table;
-    use crate::options::Options;
-    use foreshore::Database;
-    use std::net;
-
-    /// A client of a server that has no threads for chores.
-    fn connection(shared: &Arc<Shared>) -> Connection {
-        let listener = net::TcpListener::bind("127.0.0.1:0").expect("a port");
-        let addr = listener.local_addr().expect("bound");
-        let stream = net::TcpStream::connect(addr).expect("it listens");
-        let target = shared.open(&default_table()).expect("a table");
-        let client = shared.clients.enter((addr, addr), 0, target.name(), 1).expect("room for it");
-        let session = Session::new(client, target, true);
-        Connection::new(TcpStream::from_std(stream), session, shared)
-    }
-
-    /// Its client must not take it for one that goes on.
-    #[test]
-    fn a_rollback_that_cannot_be_handed_over_is_done_and_answered() {
-        let shared = Arc::new(Shared::new(Database::in_memory().expect("memory"), Options::default()));
-        let mut connection = connection(&shared);
-        for (line, reply) in [("KV.ROLLBACK", "+OK"), ("RESET", "+RESET")] {
-            connection.input.extend(format!("KV.BEGIN\r\nSET k v\r\n{line}\r\n").bytes());
-            let mut clock = Instant::now();
-            connection.begin_turn(clock + TURN);
-            let stop = connection.execute(&shared, &mut 100, &mut clock);
-            let Stop::Chore(length, work) = stop else { panic!("{line} is none for an event loop") };
-            connection.chore_refused(&shared, length, work);
-            let replies = std::mem::take(&mut connection.replies.bytes);
-            assert_eq!(String::from_utf8_lossy(&replies), format!("+OK\r\n+OK\r\n{reply}\r\n"));
-            assert!(shared.db.transactions().is_empty() && shared.open_transactions() == 0);
-        }
-    }
-
-    /// What follows a SELECT is meant for its table, and for no other.
-    #[test]
-    fn exec_does_nothing_if_too_many_open_tables() {
-        let shared = Arc::new(Shared::new(Database::in_memory().expect("memory"), Options::default()));
-        let mut connection = connection(&shared);
-        connection.input = b"MULTI\r\nSELECT 5\r\nSET k v\r\nEXEC\r\nGET k\r\n".to_vec();
-        let mut clock = Instant::now();
-        connection.begin_turn(clock + TURN);
-        let stop = connection.execute(&shared, &mut 100, &mut clock);
-        let Stop::Chore(length, work) = stop else { panic!("a table is not opened by an event loop") };
-        connection.chore_refused(&shared, length, work);
-        assert!(matches!(connection.execute(&shared, &mut 100, &mut clock), Stop::NeedsInput));
-        let replies = String::from_utf8_lossy(&connection.replies.bytes);
-        let (_, done) = replies.split_once("+QUEUED\r\n+QUEUED\r\n").expect("two of them");
-        assert!(done.starts_with("-BUSY ") && done.ends_with("\r\n$-1\r\n"), "{done}");
-    }
-
-    /// Replies without a limit, of which some have left, do not make it a small one.
-    #[test]
-    fn replies_may_have_any_limit() {
-        let options = Options { replies_bytes_max: usize::MAX, ..Options::default() };
-        let shared = Arc::new(Shared::new(Database::in_memory().expect("memory"), options));
-        let mut connection = connection(&shared);
-        connection.replies.bytes = b"+PONG\r\n+PONG\r\n+PONG\r\n".to_vec();
-        connection.replies.sent = 7;
-        connection.input = b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n".repeat(3);
-        let mut clock = Instant::now();
-        connection.begin_turn(clock + TURN);
-        assert!(matches!(connection.execute(&shared, &mut 100, &mut clock), Stop::NeedsInput));
-        assert!(connection.replies.bytes.ends_with(&b"$-1\r\n".repeat(3)));
-    }
-
-    /// What is executed elsewhere has arguments of its own.
-    #[test]
-    fn a_request_that_is_elsewhere_counts_once_more() {
-        let shared = Arc::new(Shared::new(Database::in_memory().expect("memory"), Options::default()));
-        let mut connection = connection(&shared);
-        let value = "x".repeat(1 << 20);
-        let request = format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n${}\r\n{value}\r\n", value.len());
-        connection.input = request.into_bytes();
-        let (before, mut clock) = (connection.bytes(), Instant::now());
-        connection.begin_turn(clock + TURN);
-        let Stop::Chore(_, work) = connection.execute(&shared, &mut 100, &mut clock) else {
-            panic!("a large value is none for an event loop")
-        };
-        assert!(connection.bytes() >= before + value.len());
-        connection.chore_done(&shared, work(&shared));
-        assert!(connection.bytes() < before + value.len());
-    }
-
-    /// The event loop copies a large request for elsewhere once, however often it meets a lock there.
-    #[test]
-    fn a_request_that_goes_elsewhere_again_is_not_copied_again() {
-        let options = Options { lock_timeout: Duration::from_secs(60), ..Options::default() };
-        let shared = Arc::new(Shared::new(Database::in_memory().expect("memory"), options));
-        let mut connection = connection(&shared);
-        let holder = shared.begin_open().expect("memory").expect("room for it");
-        holder.transaction.bytes(connection.session.target.table()).put(b"k", b"held").expect("nobody else");
-        let (value, mut holder) = ("x".repeat(1 << 20), Some(holder));
-        let request = format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n${}\r\n{value}\r\n", value.len());
-        connection.input = request.into_bytes();
-        let (before, mut clock) = (connection.bytes(), Instant::now());
-        let (mut copies, mut others) = (Vec::new(), Vec::new());
-        loop {
-            connection.begin_turn(clock + TURN);
-            match connection.execute(&shared, &mut 100, &mut clock) {
-                Stop::Chore(_, work) => {
-                    let parcel = connection.away.clone().expect("the session is away");
-                    copies.push(parcel.lock().as_ref().expect("not begun").1.args().at(2).as_ptr());
-                    holder = holder.filter(|_| copies.len() < 3);
-                    connection.chore_done(&shared, work(&shared));
-                    others.push(value.clone()); // where a copy would be that had been given back
-                }
-                Stop::PutOff(pause) => {
-                    assert!(connection.bytes() >= before + value.len(), "what is kept counts");
-                    std::thread::sleep(pause);
-                }
-                Stop::NeedsInput => break,
-                _ => panic!("it waits for the lock, and nothing else"),
-            }
-        }
-        assert_eq!(copies, [copies[0]; 3]);
-        assert!(connection.replies.bytes == b"+OK\r\n" && connection.bytes() < value.len());
-    }
-
-    /// However fast it takes them, as one on the same machine does: other clients wait meanwhile.
-    #[test]
-    fn large_replies_leave_in_pieces() {
-        let shared = Arc::new(Shared::new(Database::in_memory().expect("memory"), Options::default()));
-        let mut connection = connection(&shared);
-        let listener = net::TcpListener::bind("127.0.0.1:0").expect("a port");
-        let stream = net::TcpStream::connect(listener.local_addr().expect("bound")).expect("it listens");
-        stream.set_nonblocking(true).expect("an option that there is");
-        connection.stream = TcpStream::from_std(stream);
-        let taking = std::thread::spawn(move || {
-            let (mut taker, _) = listener.accept().expect("a client");
-            let mut taken = Vec::new();
-            taker.read_to_end(&mut taken).expect("an end");
-            taken
-        });
-        let sent: Vec<u8> = (0..9 << 20).map(|n: u32| n.to_le_bytes()[1]).collect();
-        connection.replies.bytes = sent.clone();
-        while connection.replies.unsent() > 0 {
-            let before = connection.replies.unsent();
-            connection.is_writable = true;
-            assert!(connection.send(&shared.counters[0], Instant::now()) != Io::Broken);
-            assert!(before - connection.replies.unsent() <= SENT_PER_ROUND);
-        }
-        drop(connection);
-        assert!(taking.join().expect("it took all") == sent);
-    }
-
-    /// C2: a client that always has something left to take costs no more than that.
-    #[test]
-    fn what_was_sent_is_forgotten() {
-        let mut replies = Replies::default();
-        for n in 0..1000_u64 {
-            replies.bytes.extend_from_slice(&n.to_le_bytes().repeat(100));
-            replies.advance(if n == 0 { 700 } else { 800 });
-            assert_eq!(replies.unsent(), 100);
-            assert!(replies.bytes.len() <= 2 * 800, "{} bytes are kept", replies.bytes.len());
-            assert_eq!(replies.sendable()[4..], n.to_le_bytes().repeat(12), "the last ones");
-            assert_eq!(replies.end(), (n + 1) * 800);
-        }
-    }
-}
+mod tests;

@@ -54,6 +54,9 @@ pub enum ProtocolError {
     /// An inline command whose quotes do not match.
     #[error("Protocol error: unbalanced quotes in request")]
     Quotes,
+    /// What a browser sends.
+    #[error("Protocol error: this is HTTP, which is not served here")]
+    Http,
     /// More than the limits allow.
     #[error("Protocol error: the request has more than {max} bytes; see the server's --request-bytes")]
     TooLong {
@@ -306,6 +309,11 @@ impl Parser {
             return if self.at == max { Err(ProtocolError::LineTooLong { max }) } else { Ok(None) };
         };
         let line = input[..end].strip_suffix(b"\r").unwrap_or(&input[..end]);
+        // A web page has made somebody's browser ask here, and has chosen the method, which may be SET or DEL. Nothing behind it is
+        // executed either, since that may be commands of the page's.
+        if line.ends_with(b" HTTP/1.1") || line.ends_with(b" HTTP/1.0") {
+            return Err(ProtocolError::Http);
+        }
         self.parts.clear(); // a complete request may be read again
         let text = inline::split(line, &mut self.parts).ok_or(ProtocolError::Quotes)?;
         at_most(self.parts.len() as i64, self.limits.arguments)?;

@@ -368,6 +368,12 @@ fn the_server() {
     for expected in ["# Server", "durability:sync", "connected_clients:1", "db0:keys=1,"] {
         assert!(info.text().contains(expected), "{expected} in {info:?}");
     }
+    for field in ["role", "loading", "redis_version"] {
+        server.db.byte_table(field).unwrap();
+        let info = c.call("INFO");
+        let lines = info.text().lines().filter(|line| line.split(':').next() == Some(field));
+        assert_eq!(lines.count(), 1, "{field} is the server's");
+    }
     let info = c.call("INFO keyspace");
     assert!(info.text().starts_with("# Keyspace") && !info.text().contains("# Server"));
     let Value::Int(count) = c.call("COMMAND COUNT") else { panic!("no count") };

@@ -107,14 +107,62 @@ fn replies_that_are_errors_count() {
 #[test]
 fn what_a_browser_sends_is_not_executed() {
     let server = Running::new();
-    for head in
-        ["POST / HTTP/1.1\r\n", "GET / HTTP/1.1\r\nhost: 127.0.0.1\r\n", "PUT / HTTP/1.1\r\nHost: x\r\n"]
-    {
+    for head in [
+        "POST / HTTP/1.1\r\n",
+        "GET / HTTP/1.1\r\nhost: 127.0.0.1\r\n",
+        "PUT / HTTP/1.1\r\nHost: x\r\n",
+        "SET /k HTTP/1.1\r\nHost: x\r\n", // by a page of a name that has become this machine's
+    ] {
         let mut c = server.client();
         c.send_raw(format!("{head}Content-Length: 9\r\n\r\nSET k v\r\n").as_bytes());
         while c.try_reply().is_some_and(|reply| reply.error().starts_with("ERR")) {}
         assert_eq!(server.client().call("GET k"), Null, "{head}");
+        assert_eq!(server.client().call("GET /k"), Null, "{head}");
     }
+}
+
+/// Or many of them would push out those who have said the password.
+#[test]
+fn of_a_stranger_little_is_kept() {
+    let server = Running::with(Options { password: Some("secret".into()), ..options() });
+    let mut c = server.client();
+    assert_eq!(c.call("AUTH secret"), ok());
+    let stranger = server.client().stream;
+    send_until_blocked(&stranger, &b"x\r\n".repeat(10_000));
+    std::thread::sleep(Duration::from_secs(1)); // CLIENT LIST is up to half a second old
+    assert!(kept_bytes(&mut c) < 128 << 10);
+}
+
+/// Sends the same until the server takes no more.
+fn send_until_blocked(mut stream: &std::net::TcpStream, requests: &[u8]) {
+    stream.set_nonblocking(true).unwrap();
+    let mut blocked = 0;
+    until("the server takes no more", || {
+        blocked = if stream.write(requests).is_ok() { 0 } else { blocked + 1 };
+        blocked > 200
+    });
+    stream.set_nonblocking(false).unwrap();
+}
+
+/// Also if its client has sent more than the server has taken.
+#[test]
+fn a_shutdown_answers_who_is_still_sending() {
+    let limits = Limits { request_bytes: 64 << 10, ..options().limits };
+    let mut server = Running::with(Options { limits, ..options() });
+    let mut c = server.client();
+    assert_eq!(c.call_args(&[b"SET", b"large", &vec![b'x'; 60 << 10]]), ok());
+    send_until_blocked(
+        &c.stream,
+        &[encode(&[b"INCR", b"n"]), encode(&[b"GET", b"large"])].concat().repeat(1000),
+    );
+    let table = server.db.byte_table("db0").unwrap();
+    let answered = std::thread::scope(|scope| {
+        scope.spawn(|| server.stop());
+        std::thread::sleep(Duration::from_millis(300)); // it takes its time
+        std::iter::from_fn(|| c.try_reply()).filter(|reply| matches!(reply, Int(_))).last()
+    });
+    let executed = String::from_utf8(table.get(b"n").unwrap().unwrap()).unwrap();
+    assert_eq!(answered, Some(Int(executed.parse().unwrap())));
 }
 
 /// A client asks for much and takes nothing: what is kept for it is bounded, others are served, and it goes.

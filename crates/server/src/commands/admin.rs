@@ -8,7 +8,7 @@ use crate::glob;
 use crate::number;
 use crate::reply::{Protocol, Reply};
 use crate::shared::{BackingUp, Place, Shared, Wanted, since_1970};
-use foreshore::{Durability, Stats};
+use foreshore::{ByteTable, Durability, Error, Stats};
 use std::ops::ControlFlow;
 use std::path::{Component, Path};
 use std::sync::Arc;
@@ -23,7 +23,20 @@ const COUNTED_MAX: u64 = 10_000;
 const SLOW_KEPT_MAX: u64 = 1024;
 
 pub fn dbsize(call: &mut Call<'_>) -> Outcome {
-    let table = call.session.target.table();
+    let (wanted, protocol) = (call.session.target.again(), call.session.protocol);
+    Ok(Next::brief_chore(move |shared| {
+        let mut out = Vec::new();
+        let mut reply = Reply::new(&mut out, protocol);
+        match shared.open(&wanted).and_then(|target| rows_of(target.table())) {
+            Ok(rows) => reply.count(rows),
+            Err(error) => reply.error(&CommandError::Engine(error).text()),
+        }
+        out
+    }))
+}
+
+/// Rows of a table; an estimate, which walks through its index, if they are many.
+fn rows_of(table: &ByteTable) -> Result<u64, Error> {
     let mut rows = table.estimate_range(..)?;
     if rows <= COUNTED_MAX {
         rows = 0;
@@ -33,8 +46,7 @@ pub fn dbsize(call: &mut Call<'_>) -> Outcome {
             if rows < 2 * COUNTED_MAX { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         })?;
     }
-    call.reply().count(rows);
-    Ok(Next::Go)
+    Ok(rows)
 }
 
 /// FLUSHDB drops the table; whoever uses it finds a new one, with the same index and leaves of the same size.

@@ -2,12 +2,12 @@
 //!
 //! What is not counted here is not there, rather than 0: `keyspace_hits`, rates of the last second.
 
-use super::{Call, CommandError, Next, Outcome, ensure_comparable};
+use super::{Call, CommandError, Next, Outcome, connection, ensure_comparable};
 use crate::counters::{self, Counters};
-use crate::options;
 use crate::reply::Reply;
 use crate::shared::Shared;
 use foreshore::{Durability, Error, Stats};
+use foreshore_base::memory;
 use std::fmt::Display;
 use std::fs::read_to_string;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -116,7 +116,7 @@ fn memory(shared: &Shared, stats: &Stats) -> Vec<(String, String)> {
         field("used_memory_rss", now),
         field("used_memory_peak", peak),
         field("used_memory_peak_human", human(peak)),
-        field("total_system_memory", options::memory_bytes()),
+        field("total_system_memory", memory::allowed().unwrap_or(0)),
         field("maxmemory", 0),
         field("maxmemory_human", human(0)),
         field("maxmemory_policy", "noeviction"),
@@ -170,7 +170,10 @@ fn keyspace(shared: &Shared) -> Result<Vec<(String, String)>, Error> {
         match rows {
             None | Some(Err(Error::TableDropped { .. })) => {} // meanwhile
             Some(rows) => {
-                keyspace.push(field(&name, format_args!("keys={},expires=0,avg_ttl=0", rows?)));
+                // Clients read all sections as one list, where a table `loading` must not pass for the server's field.
+                let is_numbered = connection::number_of(&name).is_some();
+                let shown = if is_numbered { name } else { format!("table_{name}") };
+                keyspace.push(field(&shown, format_args!("keys={},expires=0,avg_ttl=0", rows?)));
             }
         }
     }

@@ -441,9 +441,6 @@ fn has_ended_transaction(session: &Session, error: &CommandError) -> bool {
 
 fn dispatch(call: &mut Call<'_>) -> Outcome {
     let checked = find(call).and_then(|command| check(call, command).map(|()| command));
-    if checked.is_err() && is_http(call.arg(0)) {
-        return Ok(Next::Close);
-    }
     if checked.is_err() && transactions::is_exec_for_multi(call) {
         return transactions::refuse_arguments(call);
     }
@@ -457,12 +454,6 @@ fn dispatch(call: &mut Call<'_>) -> Outcome {
         (Ok(command), Some(_)) if !command.ends_queue() => transactions::queue(call),
         (Ok(command), _) => run(call, command),
     }
-}
-
-/// Is this how a line of HTTP begins? Then a web page has made somebody's browser ask here: what follows may be commands of
-/// the page's, and must not be executed. The header Host, which no request lacks, comes before anything that a page can choose.
-fn is_http(word: &[u8]) -> bool {
-    word.eq_ignore_ascii_case(b"POST") || word.eq_ignore_ascii_case(b"Host:")
 }
 
 /// Runs a command that may run.
@@ -604,17 +595,9 @@ mod tests {
             (&["MULTI", "GET a", "GET c", "EXEC"], false),
             (&["MULTI", "GET a", "GET b", "EXEC"], true),
         ] {
-            let mut went = false;
-            for line in lines {
-                let (mut attempt, mut reply) = attempt_at(&shared, &mut session, line);
-                if matches!(attempt, Attempt::TooHeavy) {
-                    assert!(reply.is_empty(), "{lines:?}, {line}: nothing is answered yet");
-                    went = true;
-                    (attempt, reply) = attempt_elsewhere(&shared, &mut session, line);
-                }
-                assert!(matches!(attempt, Attempt::Done(_)) && !reply.starts_with('-'), "{lines:?}, {line}");
-            }
-            assert_eq!(went, is_elsewhere, "{lines:?}");
+            // On a busy machine anything may be elsewhere, as it was not done in time.
+            let is_always = (0..5).all(|_| goes_elsewhere(&shared, &mut session, lines));
+            assert_eq!(is_always, is_elsewhere, "{lines:?}");
         }
         for (keys, is_elsewhere) in [(2500, false), (20_000, true)] {
             let request = format!("*{}\r\n$6\r\nEXISTS\r\n{}", keys + 1, "$1\r\nc\r\n".repeat(keys));
@@ -622,6 +605,21 @@ mod tests {
             parser.advance(request.as_bytes()).unwrap().unwrap();
             assert_eq!(is_heavy(&session, &parser.args(request.as_bytes())), is_elsewhere, "{keys} keys");
         }
+    }
+
+    /// Executes these; is one of them done elsewhere?
+    fn goes_elsewhere(shared: &Arc<Shared>, session: &mut Session, lines: &[&str]) -> bool {
+        let mut went = false;
+        for line in lines {
+            let (mut attempt, mut reply) = attempt_at(shared, session, line);
+            if matches!(attempt, Attempt::TooHeavy) {
+                assert!(reply.is_empty(), "{lines:?}, {line}: nothing is answered yet");
+                went = true;
+                (attempt, reply) = attempt_elsewhere(shared, session, line);
+            }
+            assert!(matches!(attempt, Attempt::Done(_)) && !reply.starts_with('-'), "{lines:?}, {line}");
+        }
+        went
     }
 
     /// To compare a large value with what was watched takes longer than to read it.
@@ -690,6 +688,16 @@ mod tests {
         for (counters, expected) in [(of_loops, 0), (&shared.counters[..], 1)] {
             assert_eq!(crate::counters::sum(counters, |c| &c.commands), expected);
             assert_eq!(crate::counters::sum(counters, |c| &c.errors), expected);
+        }
+    }
+
+    /// To estimate rows takes a walk through the index.
+    #[test]
+    fn rows_are_not_estimated_on_an_event_loop() {
+        let (shared, mut session) = served(Options::default());
+        for line in ["DBSIZE", "RANDOMKEY", "INFO"] {
+            let (attempt, _) = attempt_at(&shared, &mut session, line);
+            assert!(matches!(attempt, Attempt::Done(Next::Chore(..))), "{line}");
         }
     }
 }
