@@ -390,6 +390,7 @@ fn output_that_cannot_be_written_is_an_error_at_a_terminal_too() {
         return;
     }
     let shell = Shell::new();
+    let history = shell.path("history");
     let foreshore = env!("CARGO_BIN_EXE_foreshore");
     let changes = ["begin", "put t a two", "get t a", "get t a", "get t a"];
     for (to, lines, code) in [
@@ -400,11 +401,15 @@ fn output_that_cannot_be_written_is_an_error_at_a_terminal_too() {
         let inside = format!("{{ {foreshore} shell; echo $? > ended; }} {to}");
         let typed: String = lines.iter().map(|line| format!("sleep 0.4; echo {line};")).collect();
         let typed = format!("({typed}) | script -qec '{inside}' /dev/null");
-        let ran = Command::new("sh").arg("-c").arg(typed).current_dir(shell.path(".")).output();
+        let mut command = Command::new("sh");
+        command.arg("-c").arg(typed).current_dir(shell.path(".")).env("FORESHORE_HISTORY", &history);
+        let ran = command.output();
         let told = common::Ran::from(ran.expect("sh")).stdout;
         let ended = std::fs::read_to_string(shell.path("ended")).expect("it ended");
         assert_eq!(ended.trim(), code, "shell {to}: {told}");
     }
+    let kept = std::fs::read_to_string(history).expect("a history");
+    assert!(kept.lines().any(|line| line == "put t a two"), "{kept}");
 }
 
 /// The line editor has made keys come one by one and unseen. Who ends the shell at its prompt leaves no such terminal behind.
@@ -418,8 +423,9 @@ fn a_shell_that_is_ended_from_elsewhere_puts_the_terminal_back() {
     let inside = format!("sh -c \"echo \\$\\$ > pid; exec {foreshore} shell\"; stty -a > modes");
     let killed = "until grep -q Foreshore told; do sleep 0.1; done; sleep 0.5; kill `cat pid`; sleep 0.5";
     let ended = format!("({killed}) | script -qec '{inside}' /dev/null > told");
-    let ran = Command::new("sh").arg("-c").arg(ended).current_dir(shell.path(".")).status();
-    assert!(ran.expect("sh").success());
+    let mut command = Command::new("sh");
+    command.arg("-c").arg(ended).current_dir(shell.path(".")).env("FORESHORE_HISTORY", shell.path("history"));
+    assert!(command.status().expect("sh").success());
     let modes = std::fs::read_to_string(shell.path("modes")).expect("it ended");
     assert!(modes.contains(" icanon") && modes.contains(" echo "), "{modes}");
 }
