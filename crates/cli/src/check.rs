@@ -4,6 +4,7 @@ use crate::args::DbArgs;
 use crate::failure::{Failure, Kind, Outcome};
 use crate::output::{grouped, size};
 use crate::progress::Meter;
+use crate::tables::has_lost_its_name;
 use clap::Args;
 use foreshore::{CheckReport, TableReport};
 use serde_json::json;
@@ -92,7 +93,7 @@ fn large(table: &TableReport) -> String {
 }
 
 fn verdict(report: &CheckReport, rebuilt: bool) -> String {
-    let renamed = match report.tables.iter().filter(|table| table.name.starts_with("recovered-")).count() {
+    let renamed = match report.tables.iter().filter(|table| has_lost_its_name(&table.name)).count() {
         tables if rebuilt && tables > 0 => {
             format!("; tables that have lost their names, and are called recovered-N now: {tables}")
         }

@@ -8,6 +8,7 @@
 //! Schemas are rows of the table `foreshore.schemas`: table name → JSON. They are dumped and restored with the rest.
 
 use crate::failure::{Failure, Outcome};
+use crate::tables::has_lost_its_name;
 use crate::text::for_people;
 use csv::ByteRecord;
 use foreshore::Database;
@@ -122,9 +123,12 @@ impl Schema {
     }
 
     /// Forgets the schemas of tables that are not there: what a `load` or `drop` leaves that was killed between the two.
-    /// The next table of such a name is another.
+    /// The next table of such a name is another. Where a rebuild has given tables other names, they may be theirs, and stay.
     pub fn forget_strays(db: &Database) -> Outcome {
         let Some(schemas) = db.existing_byte_table(SCHEMAS) else { return Ok(()) };
+        if db.tables()?.iter().any(|name| has_lost_its_name(name)) {
+            return Ok(());
+        }
         let is_there = |name: &str| db.existing_byte_table(name).is_some();
         for row in schemas.range(..).keys_only() {
             let (table, _) = row?;

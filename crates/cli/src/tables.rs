@@ -82,6 +82,11 @@ pub fn list(db: &Database, count: bool, all: bool, out: &mut Output) -> Outcome 
     out.table(["table", "key", "index", "leaves", "rows"], &counted.collect::<Vec<_>>())
 }
 
+/// Is this a name that a rebuild gives a table whose own is lost?
+pub fn has_lost_its_name(table: &str) -> bool {
+    table.starts_with("recovered-")
+}
+
 /// Reads all keys.
 pub fn count_rows(db: &Database, table: &str) -> Outcome<u64> {
     let mut rows = 0;
