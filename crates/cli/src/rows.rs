@@ -29,7 +29,8 @@ const PUT_EXAMPLES: &str = "\
 Examples:
   foreshore put --table ports SEA 'Seattle-Tacoma'
   head -c 1000 photo.jpg | foreshore put --table photos thumb -
-  foreshore put --table ports --hex 00ff c0ffee";
+  foreshore put --table ports --hex 00ff c0ffee
+  foreshore put --table ports -- \"$key\" \"$value\"     even if one of them is -h";
 
 const RM_EXAMPLES: &str = "\
 Examples:

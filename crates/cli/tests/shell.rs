@@ -328,6 +328,26 @@ fn help_timer_and_stats_tell_what_they_should() {
     assert!(stats[0]["log_records"].as_u64() > Some(0), "{stats:?}");
 }
 
+/// Help is asked for by the word behind the command. Farther behind, the same words are keys and values.
+#[test]
+fn keys_and_values_may_be_spelled_as_help_is() {
+    let shell = ports();
+    script(
+        &shell,
+        0,
+        "begin\nput ports -h x\nput ports --help -h\ninsert ports K -- --help\ndel ports -h\ncommit\nget ports --help",
+    );
+    let rows = "--help\t-h\nJFK\tNew York\nK\t--help\nLAX\tLos Angeles\nSEA\tSeattle\n";
+    assert_eq!(shell.ok(&["scan", "--table", "ports"]), rows);
+    for line in ["scan ports --help", "put ports --help", "count ports -h"] {
+        let ran = script(&shell, 2, &format!("begin\nput ports BOS Boston\n{line}\ncommit"));
+        assert!(ran.stderr.starts_with("foreshore: stdin:3: ") && ran.stdout.is_empty(), "{}", ran.stderr);
+    }
+    assert_eq!(shell.ok(&["scan", "--table", "ports"]), rows);
+    shell.ok(&["put", "--table", "ports", "--", "-h", "--json"]);
+    assert_eq!(shell.ok(&["get", "--table", "ports", "--", "-h"]), "--json\n");
+}
+
 #[test]
 fn a_backup_is_made_from_within_a_transaction_without_it() {
     let shell = ports();

@@ -3,7 +3,7 @@
 use crate::failure::{Failure, Kind, Outcome};
 use crate::output::tell;
 use crate::shell::session::{Next, Session};
-use crate::shell::statement::{Asked, Statement, parse};
+use crate::shell::statement::{Statement, parse};
 use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind};
 use std::path::Path;
@@ -128,13 +128,12 @@ impl Script {
         if failure.kind == Kind::ReaderGone {
             // Of a stream that never ends nobody knows.
             let mut known = lines.by_ref().take(LOOK_MAX).map(|line| parse(line.as_ref()));
-            let first = known.find(|asked| match asked {
-                Ok(Asked::Statement(statement)) => !statement.only_shows(),
-                Ok(Asked::Nothing | Asked::Help(_)) => false,
+            let first = known.find(|line| match line {
+                Ok(statement) => !statement.as_ref().is_none_or(Statement::only_shows),
                 Err(_) => true,
             });
             self.is_cut_short |= match first {
-                Some(Ok(Asked::Statement(Statement::Quit))) => false,
+                Some(Ok(Some(Statement::Quit))) => false,
                 Some(_) => true,
                 None => lines.next().is_some(),
             };

@@ -9,7 +9,7 @@ use crate::rows::{Shape, Target, no_such_row};
 use crate::schema::{Schema, ensure_not_schemas};
 use crate::shell::interrupt::Interrupt;
 use crate::shell::print::{Mode, Rows, print_stats};
-use crate::shell::statement::{Asked, Level, Row, Statement, Switch, Which, help, parse};
+use crate::shell::statement::{Level, Row, Statement, Switch, Which, help, parse};
 use crate::tables;
 use foreshore::{
     ByteTable, Database, Error, Isolation, RawBounds, Savepoint, Snapshot, Stats, Transaction,
@@ -81,11 +81,7 @@ impl Session {
 
     /// Does what a line says.
     pub fn line(&mut self, line: &str) -> Outcome<Next> {
-        let statement = match parse(line)? {
-            Asked::Nothing => return Ok(Next::Line),
-            Asked::Help(text) => return self.say(text).map(|()| Next::Line),
-            Asked::Statement(statement) => statement,
-        };
+        let Some(statement) = parse(line)? else { return Ok(Next::Line) };
         let begun = Instant::now();
         let next = self.execute(statement);
         if self.timer {

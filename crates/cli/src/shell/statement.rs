@@ -4,14 +4,12 @@ use crate::HELP_COLUMNS;
 use crate::failure::{Failure, Outcome};
 use crate::keys::{Between, KeyRange, RemovedKeys};
 use crate::shell::print::Mode;
-use clap::builder::StyledStr;
-use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
 /// A line of the shell.
 #[derive(Parser)]
-#[command(multicall = true, disable_help_subcommand = true, max_term_width = HELP_COLUMNS)]
+#[command(multicall = true, disable_help_subcommand = true, disable_help_flag = true, max_term_width = HELP_COLUMNS)]
 struct Line {
     #[command(subcommand)]
     statement: Statement,
@@ -227,30 +225,21 @@ pub enum Switch {
     Off,
 }
 
-/// What a line asks for.
-pub enum Asked {
-    /// Nothing: it is empty or a comment.
-    Nothing,
-    /// To be done.
-    Statement(Statement),
-    /// To be shown: the help that was asked for.
-    Help(StyledStr),
-}
-
-/// Reads a line.
+/// Reads a line; `None` if it is empty or a comment.
 ///
 /// Errors: usage, if there is no such command, or its arguments are not right.
-pub fn parse(line: &str) -> Outcome<Asked> {
+pub fn parse(line: &str) -> Outcome<Option<Statement>> {
     let words = shlex::split(line).ok_or_else(|| {
         Failure::usage("a quote is not closed, or a backslash ends the line; quote as in sh")
     })?;
-    if words.is_empty() {
-        return Ok(Asked::Nothing);
-    }
-    match Line::try_parse_from(words) {
-        Ok(line) => Ok(Asked::Statement(line.statement)),
-        Err(error) if error.kind() == ErrorKind::DisplayHelp => Ok(Asked::Help(error.render())),
-        Err(error) => Err(Failure::usage(complaint(&error))),
+    match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [] => Ok(None),
+        // Farther behind, these may be a key or a value.
+        [command, "-h" | "--help"] => Ok(Some(Statement::Help { command: Some(command.to_string()) })),
+        ref words => {
+            let line = Line::try_parse_from(words).map_err(|error| Failure::usage(complaint(&error)))?;
+            Ok(Some(line.statement))
+        }
     }
 }
 
@@ -274,7 +263,7 @@ pub fn help(command: Option<&str>) -> Outcome<String> {
     };
     match line.find_subcommand(name) {
         Some(command) => {
-            let mut command = command.clone().max_term_width(HELP_COLUMNS);
+            let mut command = command.clone().disable_help_flag(true).max_term_width(HELP_COLUMNS);
             Ok(command.render_long_help().to_string().trim_end().to_string())
         }
         None => Err(Failure::usage(format!("there is no command {name:?}; .help lists them"))),
@@ -299,8 +288,8 @@ mod tests {
 
     fn statement(line: &str) -> Statement {
         match parse(line) {
-            Ok(Asked::Statement(statement)) => statement,
-            Ok(_) => panic!("{line}: nothing to do"),
+            Ok(Some(statement)) => statement,
+            Ok(None) => panic!("{line}: nothing to do"),
             Err(failure) => panic!("{line}: {failure}"),
         }
     }
@@ -309,7 +298,7 @@ mod tests {
     fn words_are_quoted_as_in_sh() {
         let Statement::Put(row) = statement("put 'my ports' \"S E A\" it\\'s # a comment") else { panic!() };
         assert_eq!((row.table.as_str(), row.key.as_str(), row.value.as_str()), ("my ports", "S E A", "it's"));
-        assert!(matches!(parse("   # only a comment"), Ok(Asked::Nothing)));
+        assert!(matches!(parse("   # only a comment"), Ok(None)));
         assert!(parse("put t k 'v").is_err());
     }
 
