@@ -4,6 +4,7 @@ use crate::failure::{Failure, Outcome};
 use crate::output::Output;
 use crate::schema::{SCHEMAS, Schema};
 use crate::text::for_people;
+use crate::whole_file::place_of;
 use clap::{Args, ValueEnum};
 use foreshore::{Builder, ByteTable, Database};
 use foreshore_workloads::{Durability, parse_bytes};
@@ -135,6 +136,22 @@ pub fn ensure_place(file: &Path) -> Outcome {
         std::fs::remove_file(made).map_err(|error| Failure::io(file.display(), &error))?;
     }
     Ok(())
+}
+
+/// Within the directory of a database a file could take the place of one of the database's own, keeps `compact` from its work,
+/// and goes where the directory goes.
+///
+/// Errors: usage, if `file`, which `option` names, would lie in `dir`.
+pub fn ensure_outside(option: &str, file: &Path, dir: &Path) -> Outcome {
+    // A directory that is yet to be made holds no place for it.
+    let Ok(dir) = dir.canonicalize() else { return Ok(()) };
+    match std::path::absolute(place_of(file)).ok().and_then(|file| file.parent()?.canonicalize().ok()) {
+        Some(place) if place.starts_with(dir) => Err(Failure::usage(format!(
+            "{option}: {} would lie within the database; name a file outside",
+            file.display()
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// A choice as the command line spells it.

@@ -1,6 +1,6 @@
 //! `dump`: tables as text that other engines' tools read.
 
-use crate::args::{DbArgs, existing_table};
+use crate::args::{DbArgs, ensure_outside, existing_table};
 use crate::dump_format::{Format, INDEXES, ensure_one_line, write_end, write_header, write_row};
 use crate::failure::{Failure, Outcome};
 use crate::output::tell;
@@ -42,6 +42,9 @@ pub struct DumpArgs {
 
 /// Runs `dump`.
 pub fn run(args: &DumpArgs) -> Outcome {
+    if let Some(path) = &args.output {
+        ensure_outside("--output", path, &args.db.dir)?;
+    }
     let db = args.db.open()?;
     if let Some(table) = &args.table {
         existing_table(&db, table)?;

@@ -19,9 +19,7 @@ impl WholeFile {
     /// Begins the file at `path`. One that is there stays as it is until [`keep`](Self::keep), and hands its permissions on; of a
     /// link, the file it leads to.
     pub fn create(path: &Path) -> Outcome<Self> {
-        // A link may lead to a file that is yet to be made.
-        let led_to = || fs::read_link(path).map(|target| path.with_file_name(target));
-        let path = fs::canonicalize(path).or_else(|_| led_to()).unwrap_or_else(|_| path.to_owned());
+        let path = place_of(path);
         let before = fs::metadata(&path).ok();
         let is_file = before.as_ref().is_none_or(fs::Metadata::is_file);
         let part = is_file.then(|| part_of(&path));
@@ -57,6 +55,13 @@ impl WholeFile {
     fn failure(&self, error: &io::Error) -> Failure {
         Failure::io(self.path.display(), error)
     }
+}
+
+/// Where the file at `path` is, or is to be: of a link, what it leads to.
+pub fn place_of(path: &Path) -> PathBuf {
+    // It may lead to a file that is yet to be made.
+    let led_to = || fs::read_link(path).map(|target| path.with_file_name(target));
+    fs::canonicalize(path).or_else(|_| led_to()).unwrap_or_else(|_| path.to_owned())
 }
 
 fn part_of(path: &Path) -> PathBuf {

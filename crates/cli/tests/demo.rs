@@ -86,12 +86,15 @@ fn a_chart_without_a_place_is_refused_before_the_work() {
     assert!(!shell.path("demo.db").exists());
 }
 
+/// It would be removed with it, or keep `compact` from its work, or take the place of one of its files.
 #[test]
-fn a_chart_does_not_go_with_the_database() {
+fn a_chart_does_not_lie_within_the_database() {
     let shell = Shell::new();
     std::fs::create_dir(shell.path("demo.db")).expect("a directory");
-    let complaint = shell.fails(2, &[&SMALL[..], &["--seconds=1", "--svg=demo.db/chart.svg"]].concat());
-    assert!(complaint.contains("--keep"), "{complaint}");
+    for more in [&["--svg=demo.db/chart.svg"][..], &["--svg=demo.db/leaves.db", "--keep"]] {
+        let complaint = shell.fails(2, &[&SMALL[..], &["--seconds=1"], more].concat());
+        assert!(complaint.contains("would lie within the database"), "{complaint}");
+    }
 }
 
 #[test]

@@ -249,6 +249,29 @@ fn a_dump_is_kept_as_the_one_before() {
     shell.fails(5, &["dump", "--output", "here"]);
 }
 
+/// Among the database's files it would take the place of one of them, or keep `compact` from its work.
+#[test]
+fn a_dump_does_not_lie_within_its_database() {
+    let shell = Shell::new();
+    shell.ok(&["put", "--table", "a", "k", "v"]);
+    let dump = shell.ok(&["dump"]);
+    symlink("foreshore.db/new.dump", shell.path("latest.dump")).expect("a link");
+    let names = [
+        "foreshore.db/leaves.db",
+        "foreshore.db/new.dump",
+        "foreshore.db/../foreshore.db/wal-0",
+        "latest.dump",
+    ];
+    for name in names {
+        let complaint = shell.fails(2, &["dump", "--output", name]);
+        assert!(complaint.contains("would lie within the database"), "{complaint}");
+    }
+    assert_eq!(shell.ok(&["dump"]), dump);
+    shell.ok(&["compact"]);
+    shell.ok(&["dump", "--output", "foreshore.db/../new.dump"]);
+    assert_eq!(std::fs::read_to_string(shell.path("new.dump")).expect("a file"), dump);
+}
+
 /// What is no file keeps nothing that could be synced.
 #[test]
 fn a_dump_is_written_to_a_pipe_or_a_device_too() {

@@ -15,7 +15,7 @@ mod steps;
 mod story;
 mod verify;
 
-use crate::args::ensure_place;
+use crate::args::{ensure_outside, ensure_place};
 use crate::failure::{Failure, Kind, Outcome};
 use crate::scratch::{Scratch, remove_on_interrupt};
 use clap::Args;
@@ -67,8 +67,8 @@ pub fn run(args: &DemoArgs) -> Outcome {
     ensure_place(&args.svg)?;
     let (dir, temporary) = directory(args)?;
     let scratch = if temporary.is_some() { Scratch::made(&dir) } else { Scratch::named(&dir) };
+    ensure_outside("--svg", &args.svg, &dir)?;
     if !args.keep {
-        ensure_stays(&args.svg, &dir)?;
         remove_on_interrupt(scratch.clone())?;
     }
     let outcome = story::tell(args, &dir);
@@ -96,19 +96,6 @@ fn verdict(failure: Failure) -> Failure {
 
 fn holds_anything(dir: &Path) -> bool {
     std::fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some())
-}
-
-/// The chart must not lie where the database is removed in the end.
-fn ensure_stays(svg: &Path, dir: &Path) -> Outcome {
-    // A directory that is yet to be made holds no place for it.
-    let Ok(dir) = dir.canonicalize() else { return Ok(()) };
-    match std::path::absolute(svg).ok().and_then(|svg| svg.parent()?.canonicalize().ok()) {
-        Some(place) if place.starts_with(dir) => Err(Failure::usage(format!(
-            "--svg: {} would be removed with the database; name another place, or --keep both",
-            svg.display()
-        ))),
-        _ => Ok(()),
-    }
 }
 
 /// The directory to use, and its guard if it is a temporary one.
