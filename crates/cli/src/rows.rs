@@ -5,7 +5,7 @@ use crate::failure::{Failure, Outcome};
 use crate::output::Output;
 use crate::profile::ProfileArgs;
 use crate::schema::{Schema, StoredRecords, ensure_not_schemas, to_csv};
-use crate::text::{for_people, hex, unhex};
+use crate::text::{for_people, hex, shortened, unhex};
 use clap::Args;
 use csv::ByteRecord;
 use foreshore::{ByteTable, Database};
@@ -231,7 +231,7 @@ impl Shape {
                 }
                 Err(Failure::usage(format!(
                     "the row's own key is {}; give the same key, or mend the row",
-                    for_people(&schema.key_text(&record))
+                    shortened(&for_people(&schema.key_text(&record)))
                 )))
             }
         }

@@ -9,7 +9,7 @@
 
 use crate::failure::{Failure, Outcome};
 use crate::tables::has_lost_its_name;
-use crate::text::for_people;
+use crate::text::{for_people, shortened};
 use csv::ByteRecord;
 use foreshore::Database;
 use serde::{Deserialize, Serialize, Serializer};
@@ -19,7 +19,7 @@ use std::io::Read;
 /// The table that holds the schemas of all others.
 pub const SCHEMAS: &str = "foreshore.schemas";
 
-/// Columns of a header that a message names, at most.
+/// Columns that a message names, at most.
 const COLUMNS_TOLD: usize = 20;
 
 /// Only `rm`, and `del` of the shell, may touch the table of schemas by hand.
@@ -59,14 +59,13 @@ impl Schema {
             match (found.next(), found.next()) {
                 (Some((at, _)), None) => Ok(at),
                 (None, _) => {
-                    let header = columns[..columns.len().min(COLUMNS_TOLD)].join(",");
                     let hint = match columns.len() {
-                        1 => "; --delimiter says what separates columns".into(),
-                        n if n > COLUMNS_TOLD => format!(" and {} more", n - COLUMNS_TOLD),
-                        _ => String::new(),
+                        1 => "; --delimiter says what separates columns",
+                        _ => "",
                     };
                     Err(Failure::usage(format!(
-                        "--key: there is no column {name:?}; the header has {header}{hint}"
+                        "--key: there is no column {name:?}; the header has {}{hint}",
+                        told(&columns)
                     )))
                 }
                 (Some(_), Some(_)) => {
@@ -108,8 +107,8 @@ impl Schema {
             Some(present) if present == *self => Ok(()),
             Some(present) => Err(Failure::usage(format!(
                 "table {table:?} has columns {} with key {}, this file does not; load it into another table",
-                present.columns.join(","),
-                present.key_names().join(",")
+                told(&present.columns),
+                told(&present.key_names())
             ))),
             None if db.existing_byte_table(table).is_some() => Err(Failure::usage(format!(
                 "table {table:?} holds rows that did not come from CSV; load this file into another table"
@@ -166,7 +165,7 @@ impl Schema {
         if fields.len() != self.key.len() {
             return Err(Failure::usage(format!(
                 "the key is {}: fields separated by commas, {} in all; {text:?} has {}",
-                self.key_names().join(","),
+                told(&self.key_names()),
                 self.key.len(),
                 fields.len()
             )));
@@ -183,7 +182,7 @@ impl Schema {
         if fields.len() > self.key.len() {
             return Err(Failure::usage(format!(
                 "the key has the columns {}, {text:?} is more",
-                self.key_names().join(",")
+                told(&self.key_names())
             )));
         }
         Ok(encode(fields.iter()))
@@ -197,7 +196,7 @@ impl Schema {
         if record.len() != self.columns.len() {
             return Err(Failure::usage(format!(
                 "a row is {}: {} fields separated by commas, this one has {}",
-                self.columns.join(","),
+                told(&self.columns),
                 self.columns.len(),
                 record.len()
             )));
@@ -259,9 +258,19 @@ impl StoredRecords {
         }
         Err(Failure::corrupt(format!(
             "a row is not a record of {}: {}; it was not written by this command, read it with --hex",
-            schema.columns.join(","),
-            for_people(row)
+            told(&schema.columns),
+            shortened(&for_people(row))
         )))
+    }
+}
+
+/// Columns as a message names them: the first, if they are many.
+fn told(columns: &[impl AsRef<str>]) -> String {
+    let first = columns.iter().take(COLUMNS_TOLD).map(|name| for_people(name.as_ref().as_bytes()));
+    let first = shortened(&first.collect::<Vec<_>>().join(","));
+    match columns.len().saturating_sub(COLUMNS_TOLD) {
+        0 => first,
+        more => format!("{first} and {more} more"),
     }
 }
 

@@ -64,6 +64,15 @@ pub fn for_people(bytes: &[u8]) -> String {
     }
 }
 
+/// A text as a part of a message, which may have come from a file of any size: its beginning, if it is long.
+pub fn shortened(text: &str) -> String {
+    const CHARS: usize = 400;
+    match text.char_indices().nth(CHARS) {
+        None => text.to_string(),
+        Some((end, _)) => format!("{} …", &text[..end]),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -167,6 +167,30 @@ fn files_that_are_no_csv_are_told() {
     assert!(complaint.contains("c19 and 180 more") && !complaint.contains("c20"), "{complaint}");
 }
 
+/// A header may hold anything: a terminal is told no control characters, and not hundreds of megabytes in a line.
+#[test]
+fn of_a_header_only_what_people_can_read_is_told() {
+    let shell = Shell::new();
+    let is_for_people = |told: &str| assert!(told.len() < 1000 && !told.contains('\x1b'), "{told:.2000}");
+    let long = "x".repeat(1 << 20);
+    shell.write("coloured.csv", "a\x1b[31m,b\n1,2\n");
+    shell.write("long.csv", format!("a,{long}\n1,2\n"));
+    shell.write("longer.csv", format!("{long}\n1\n"));
+    for file in ["coloured.csv", "long.csv", "longer.csv"] {
+        is_for_people(&shell.fails(2, &["load", "--table", "t", "--key", "k", file]));
+    }
+    shell.ok(&["load", "--table", "coloured", "--key", "a\x1b[31m", "coloured.csv"]);
+    shell.ok(&["load", "--table", "long", "--key", "a", "long.csv"]);
+    is_for_people(&shell.fails(2, &["load", "--table", "coloured", "--key", "a", "long.csv"]));
+    is_for_people(&shell.fails(2, &["load", "--table", "long", "--key", "b", "coloured.csv"]));
+    is_for_people(&shell.fails(2, &["put", "--table", "coloured", "1", "1"]));
+    is_for_people(&shell.fails(2, &["put", "--table", "long", "1", "1"]));
+    is_for_people(&shell.fails(2, &["get", "--table", "coloured", "1,2"]));
+    is_for_people(&shell.fails(2, &["scan", "--table", "coloured", "--prefix", "1,2"]));
+    shell.run_with(&["put", "--table", "coloured", "--hex", "00", "-"], "00".repeat(10_000).as_bytes());
+    is_for_people(&shell.fails(3, &["scan", "--table", "coloured", "--json"]));
+}
+
 #[test]
 fn an_empty_field_is_a_key_like_any_other() {
     let shell = Shell::new();
