@@ -54,7 +54,7 @@ struct Built {
 /// A CSB+-tree.
 #[derive(Clone, Debug)]
 pub struct CsbTree {
-    groups: Slab,
+    pub(super) groups: Slab,
     node_words: usize,
     key_words: usize,
     method: Method,
@@ -93,6 +93,18 @@ impl CsbTree {
             first_leaves: root,
             height: 0,
         }
+    }
+
+    /// With room for so many keys: until they are inserted, no group moves.
+    pub fn with_room_for(mut self, keys: usize) -> Self {
+        // Half full nodes, as sorted inserts leave them, in groups half full. A group of its own for the root, and number 0.
+        let (mut nodes, mut groups) = (keys / (self.entries_max / 2) + 1, 2);
+        while nodes > 1 {
+            nodes = nodes.div_ceil((self.children_max / 2).max(2));
+            groups += nodes;
+        }
+        self.groups.make_room(groups);
+        self
     }
 
     /// A tree of these entries, whose keys rise strictly, in full nodes, built level by level.
@@ -270,7 +282,7 @@ impl CsbTree {
     }
 
     /// Comes down from the root and splits every full node on the way, so that the leaf of `key` has room.
-    fn make_room<P: Probe>(&mut self, key: u32, probe: &mut P) {
+    fn split_full<P: Probe>(&mut self, key: u32, probe: &mut P) {
         let root = Node { group: self.root, place: 0 };
         if self.is_full(root, self.height, probe) {
             let top = self.groups.allocate();
@@ -391,7 +403,7 @@ impl Ordered for CsbTree {
         let mut leaf = self.leaf(key, probe);
         let Err(mut slot) = self.find(leaf, key, probe) else { return false };
         if self.count(leaf, probe) == self.entries_max {
-            self.make_room(key, probe);
+            self.split_full(key, probe);
             leaf = self.leaf(key, probe);
             slot = self.find(leaf, key, probe).expect_err("it was absent");
         }

@@ -36,3 +36,40 @@ pub trait Ordered {
     /// Removes `key`; returns its value.
     fn remove<P: Probe>(&mut self, key: u32, probe: &mut P) -> Option<u32>;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::probe::Silent;
+    use crate::trees::slab::Slab;
+    use foreshore_workloads::random::Permutation;
+
+    const KEYS: usize = 20_000;
+
+    /// Inserts keys that a tree has room for, in order or not: does it stay where it is?
+    fn stays<T: Ordered + Clone>(name: &str, empty: T, slab: fn(&T) -> &Slab) {
+        let random = Permutation::new(KEYS as u64, 1);
+        let orders: [(&str, &dyn Fn(u64) -> u64); 2] =
+            [("rising", &|at| at), ("random", &|at| random.at(at))];
+        for (order, key) in orders {
+            let mut tree = empty.clone();
+            let room = slab(&tree).room();
+            (0..KEYS as u64).for_each(|at| assert!(tree.insert(key(at) as u32, 0, &mut Silent)));
+            assert_eq!(slab(&tree).room(), room, "{name}, {order} keys");
+        }
+    }
+
+    /// Growth copies all nodes: a figure that times some of the inserts must not find it among them.
+    #[test]
+    fn no_tree_moves_while_it_has_room() {
+        for (node_bytes, key_bytes) in [(64, 4), (1024, 4), (128, 32)] {
+            let csb = CsbTree::new(node_bytes, key_bytes, Method::Binary, false).with_room_for(KEYS);
+            stays(&format!("CSB+, {node_bytes} bytes"), csb, |tree| &tree.groups);
+        }
+        for node_bytes in [20, 64, 256, 1024] {
+            let t_tree = TTree::with_node_bytes(node_bytes).with_room_for(KEYS);
+            stays(&format!("T, {node_bytes} bytes"), t_tree, |tree| &tree.nodes);
+        }
+        stays("red-black", RedBlackTree::new().with_room_for(KEYS), |tree| &tree.nodes);
+    }
+}

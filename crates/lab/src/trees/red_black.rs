@@ -26,7 +26,7 @@ const WORDS: usize = 5;
 /// A red-black tree.
 #[derive(Clone, Debug)]
 pub struct RedBlackTree {
-    nodes: Slab,
+    pub(super) nodes: Slab,
 }
 
 impl Default for RedBlackTree {
@@ -41,6 +41,12 @@ impl RedBlackTree {
         let mut nodes = Slab::new(WORDS, 1 << 20);
         assert_eq!([nodes.allocate(), nodes.allocate()], [NIL, HEAD]);
         Self { nodes }
+    }
+
+    /// With room for so many keys: until they are inserted, no node moves.
+    pub fn with_room_for(mut self, keys: usize) -> Self {
+        self.nodes.make_room(keys + 2);
+        self
     }
 
     #[inline(always)]

@@ -8,7 +8,9 @@ pub type NodeId = u32;
 /// All nodes of a tree.
 #[derive(Clone, Debug)]
 pub struct Slab {
+    /// Of all nodes taken, and zeros for those that there is room for.
     words: Vec<u32>,
+    taken: usize,
     per_node: usize,
     /// What a probe is told the first node's address is.
     base: u64,
@@ -18,7 +20,16 @@ pub struct Slab {
 impl Slab {
     /// Nodes of `per_node` words, at `base` for the probe.
     pub fn new(per_node: usize, base: u64) -> Self {
-        Self { words: Vec::new(), per_node, base, free: Vec::new() }
+        Self { words: Vec::new(), taken: 0, per_node, base, free: Vec::new() }
+    }
+
+    /// Room for so many nodes in all: until they are taken nothing moves, and no page is touched for the first time. To grow
+    /// copies all nodes, which a few inserts that are timed would have to pay for.
+    pub fn make_room(&mut self, nodes: usize) {
+        let words = nodes * self.per_node;
+        if words > self.words.len() {
+            self.words.resize(words, 0);
+        }
     }
 
     /// A node of zeros.
@@ -27,8 +38,9 @@ impl Slab {
             self.words[node as usize * self.per_node..][..self.per_node].fill(0);
             return node;
         }
-        let node = self.words.len() / self.per_node;
-        self.words.resize((node + 1) * self.per_node, 0);
+        let node = self.taken;
+        self.taken += 1;
+        self.make_room(self.taken);
         u32::try_from(node).expect("fewer than 2^32 nodes")
     }
 
@@ -86,8 +98,14 @@ impl Slab {
         }
     }
 
-    /// Bytes of all nodes.
+    /// Bytes of all nodes taken.
     pub fn bytes(&self) -> u64 {
-        4 * self.words.len() as u64
+        4 * (self.taken * self.per_node) as u64
+    }
+
+    /// Nodes that there is room for, those taken among them.
+    #[cfg(test)]
+    pub fn room(&self) -> usize {
+        self.words.len() / self.per_node
     }
 }

@@ -27,7 +27,7 @@ const KEYS: usize = 3;
 /// A T-tree.
 #[derive(Clone, Debug)]
 pub struct TTree {
-    nodes: Slab,
+    pub(super) nodes: Slab,
     capacity: usize,
     root: NodeId,
 }
@@ -50,6 +50,12 @@ impl TTree {
     /// An AVL tree: one entry per node.
     pub fn avl() -> Self {
         Self::with_node_bytes(20)
+    }
+
+    /// With room for so many keys in nodes half full: until they are inserted, no node moves.
+    pub fn with_room_for(mut self, keys: usize) -> Self {
+        self.nodes.make_room(keys / (self.capacity / 2).max(1) + 2);
+        self
     }
 
     fn count<P: Probe>(&self, node: NodeId, probe: &mut P) -> usize {

@@ -46,10 +46,11 @@ impl Configuration {
         Ok(Timed { ns: median(times?), operations: f64::from(lookups) * rounds as f64, counted })
     }
 
-    /// Nanoseconds per insert into an empty tree, in random order.
+    /// Nanoseconds per insert into an empty tree with room for them, in random order.
     pub fn insert_ns(self, keys: Keys) -> Result<f64, LabError> {
         let Self { node_bytes, key_bytes, method, prefetch } = self;
-        let mut tree = Named(self.name(), CsbTree::new(node_bytes, key_bytes, method, prefetch));
+        let empty = CsbTree::new(node_bytes, key_bytes, method, prefetch).with_room_for(keys.count as usize);
+        let mut tree = Named(self.name(), empty);
         let operations = keys.inserts(Input::Random);
         let begun = Instant::now();
         tree.run_checked(&operations, &mut Silent)?;

@@ -20,7 +20,7 @@ pub fn lookups(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
     )?;
     tell(0.3, "T");
     let t = structures::lookups(
-        &mut structures::loaded(structures::empty_t_tree(LINE), &sizes)?,
+        &mut structures::loaded(structures::empty_t_tree(&sizes, LINE), &sizes)?,
         &sizes,
         Input::Random,
     )?;
@@ -28,7 +28,7 @@ pub fn lookups(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
     let css = structures::lookups(&mut structures::css(&sizes, LINE), &sizes, Input::Random)?;
     tell(0.7, "CSB+");
     let csb = structures::lookups(
-        &mut structures::loaded(structures::empty_csb(LINE), &sizes)?,
+        &mut structures::loaded(structures::empty_csb(&sizes, LINE), &sizes)?,
         &sizes,
         Input::Random,
     )?;
@@ -83,9 +83,9 @@ pub fn inserts(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
     tell(0.0, "B+");
     let b_plus = structures::inserts(structures::empty_b_plus::<16>(&sizes), &sizes, Input::Random)?;
     tell(0.3, "T");
-    let t = structures::inserts(structures::empty_t_tree(LINE), &sizes, Input::Random)?;
+    let t = structures::inserts(structures::empty_t_tree(&sizes, LINE), &sizes, Input::Random)?;
     tell(0.6, "CSB+");
-    let csb = structures::inserts(structures::empty_csb(LINE), &sizes, Input::Random)?;
+    let csb = structures::inserts(structures::empty_csb(&sizes, LINE), &sizes, Input::Random)?;
     let costs = [b_plus, t, csb];
     let sentence = format!(
         "Modelled cycles per insert: B+ {:.0}, T {:.0}, CSB+ {:.0}, of which busy {:.0}, {:.0} and {:.0}. Measured here: {:.0}, {:.0} and {:.0} ns.",

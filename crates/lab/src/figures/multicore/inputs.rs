@@ -11,9 +11,9 @@ pub fn lookups(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
     let sizes = Sizes::of(settings);
     tell(0.0, "loading");
     let mut b_plus = structures::loaded(structures::empty_b_plus::<16>(&sizes), &sizes)?;
-    let mut t = structures::loaded(structures::empty_t_tree(64), &sizes)?;
+    let mut t = structures::loaded(structures::empty_t_tree(&sizes, 64), &sizes)?;
     let mut css = structures::css(&sizes, 64);
-    let mut csb = structures::loaded(structures::empty_csb(64), &sizes)?;
+    let mut csb = structures::loaded(structures::empty_csb(&sizes, 64), &sizes)?;
     let mut rows = Vec::new();
     for (name, input) in
         [("sequential", Input::Sequential), ("random", Input::Random), ("skewed", Input::Skewed)]
@@ -39,8 +39,8 @@ pub fn inserts(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
         tell(0.5, name);
         let costs = vec![
             structures::inserts(structures::empty_b_plus::<16>(&sizes), &sizes, input)?,
-            structures::inserts(structures::empty_t_tree(64), &sizes, input)?,
-            structures::inserts(structures::empty_csb(64), &sizes, input)?,
+            structures::inserts(structures::empty_t_tree(&sizes, 64), &sizes, input)?,
+            structures::inserts(structures::empty_csb(&sizes, 64), &sizes, input)?,
         ];
         rows.push((name, costs));
     }

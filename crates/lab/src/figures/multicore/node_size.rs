@@ -109,8 +109,8 @@ fn panels(settings: &Settings, kind: Kind, tell: Tell<'_>) -> Result<Vec<Panel>,
             512 => kind.cost(structures::empty_b_plus::<128>(&sizes), &sizes)?,
             _ => kind.cost(structures::empty_b_plus::<256>(&sizes), &sizes)?,
         };
-        let t = kind.cost(structures::empty_t_tree(bytes), &sizes)?;
-        let csb = kind.cost(structures::empty_csb(bytes), &sizes)?;
+        let t = kind.cost(structures::empty_t_tree(&sizes, bytes), &sizes)?;
+        let csb = kind.cost(structures::empty_csb(&sizes, bytes), &sizes)?;
         for (name, cost) in [("B+", b_plus), ("T", t), ("CSB+", csb)] {
             for (panel, (.., amount)) in panels.iter_mut().zip(&amounts) {
                 panel.add(name, bytes as f64, amount(&cost));

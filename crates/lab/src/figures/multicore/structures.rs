@@ -62,14 +62,15 @@ impl Cost {
 /// The reasons for cycles, in the order of [`Cost::cycles`].
 pub const REASONS: [&str; 5] = ["busy", "L1 misses", "L2 misses", "TLB misses", "mispredictions"];
 
-/// Empty structures that can be inserted into, with nodes of so many bytes.
-pub fn empty_t_tree(node_bytes: usize) -> Named<TTree> {
-    Named("T", TTree::with_node_bytes(node_bytes))
+/// Empty structures with room for all keys, with nodes of so many bytes.
+pub fn empty_t_tree(sizes: &Sizes, node_bytes: usize) -> Named<TTree> {
+    Named("T", TTree::with_node_bytes(node_bytes).with_room_for(sizes.keys.count as usize))
 }
 
 /// See [`empty_t_tree`].
-pub fn empty_csb(node_bytes: usize) -> Named<CsbTree> {
-    Named("CSB+", CsbTree::new(node_bytes, 4, Method::Binary, false))
+pub fn empty_csb(sizes: &Sizes, node_bytes: usize) -> Named<CsbTree> {
+    let empty = CsbTree::new(node_bytes, 4, Method::Binary, false);
+    Named("CSB+", empty.with_room_for(sizes.keys.count as usize))
 }
 
 /// A CSS-tree of all keys.
@@ -151,7 +152,7 @@ mod tests {
     fn counts_are_of_the_operations_that_were_timed() {
         let keys = Keys { count: 80_000, seed: 1 };
         let sizes = Sizes { keys, sample: 20_000, machine: Machine::PENTIUM_D };
-        let inserted = inserts(empty_t_tree(256), &sizes, Input::Random).unwrap();
+        let inserted = inserts(empty_t_tree(&sizes, 256), &sizes, Input::Random).unwrap();
         let looked_up = lookups(&mut css(&sizes, 64), &sizes, Input::Random).unwrap();
         assert_eq!(
             (inserted.timed, inserted.sample),
