@@ -3,7 +3,7 @@
 use foreshore_lab::probe::{Probe, Silent};
 use foreshore_lab::trees::{CsbTree, CssTree, Method, Ordered, RedBlackTree, TTree};
 use proptest::prelude::*;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 #[derive(Clone, Debug)]
 enum Op {
@@ -89,6 +89,35 @@ proptest! {
         }
         prop_assert_eq!(csb.scan(&mut Silent), (2 * u64::from(count), 2 * sum));
     }
+}
+
+/// Which lines were used.
+#[derive(Default)]
+struct Used(BTreeSet<u64>);
+
+impl Probe for Used {
+    fn load(&mut self, at: u64) {
+        self.0.insert(at / 64);
+    }
+    fn store(&mut self, at: u64) {
+        self.0.insert(at / 64);
+    }
+}
+
+/// Where no node comes or goes, there is nothing to balance: an update uses the lines that a lookup uses.
+#[test]
+fn a_t_tree_looks_at_no_node_off_the_path() {
+    let mut tree = TTree::with_node_bytes(64);
+    (0..60_000).for_each(|key| assert!(tree.insert(key, key, &mut Silent)));
+    // Nodes of six rising keys: none is the first or the last of its node.
+    for key in (2..60_000).step_by(6) {
+        let [mut lookup, mut removal, mut insertion] = [(); 3].map(|()| Used::default());
+        assert_eq!(tree.get(key, &mut lookup), Some(key));
+        assert_eq!(tree.remove(key, &mut removal), Some(key));
+        assert!(tree.insert(key, key, &mut insertion));
+        assert_eq!((&removal.0, &insertion.0), (&lookup.0, &lookup.0), "key {key}");
+    }
+    assert_eq!(tree.check(), Ok(60_000));
 }
 
 /// Which lines were asked for ahead of their use, and which were used all the same without that.

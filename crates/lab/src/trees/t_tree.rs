@@ -4,8 +4,10 @@
 //! node makes room by handing its least entry down to the node just below it in order. With one entry per node this is an
 //! AVL tree, and [`TTree::avl`] is the laboratory's.
 //!
-//! Differs: a rotation does not refill a nearly empty node that becomes an inner one (the paper's special case); later
-//! inserts and removals do.
+//! Balance is looked at where a child has become higher or lower, and nowhere else: most updates touch what a lookup does.
+//!
+//! Differs: a rotation does not refill a nearly empty node that becomes an inner one (the paper's special case); the next
+//! removal from it does.
 //!
 //! ```text
 //! word 0   height (upper half) | entries (lower half)
@@ -133,25 +135,31 @@ impl TTree {
         above.then_some(RIGHT)
     }
 
-    fn insert_below<P: Probe>(&mut self, node: NodeId, entry: (u32, u32), probe: &mut P) -> Changed<bool> {
+    /// The answer: has the subtree become higher? None if the key was there.
+    fn insert_below<P: Probe>(
+        &mut self,
+        node: NodeId,
+        entry: (u32, u32),
+        probe: &mut P,
+    ) -> Changed<Option<bool>> {
         if node == NIL {
             let fresh = self.nodes.allocate();
             self.set_size(fresh, 1, 0, probe);
             self.put(fresh, 0, entry, probe);
-            return (fresh, true);
+            return (fresh, Some(true));
         }
         let count = self.count(node, probe);
-        let inserted = match self.side(node, count, entry.0, probe) {
+        let below = match self.side(node, count, entry.0, probe) {
             Some(side) if count < self.capacity && self.nodes.load(node, side, probe) == NIL => {
                 self.put(node, if side == LEFT { 0 } else { count }, entry, probe);
-                return (node, true);
+                Some(false)
             }
             Some(side) => self.insert_at_side(node, side, entry, probe),
             None => match self.find(node, count, entry.0, probe) {
-                Ok(_) => return (node, false),
+                Ok(_) => None,
                 Err(slot) if count < self.capacity => {
                     self.put(node, slot, entry, probe);
-                    return (node, true);
+                    Some(false)
                 }
                 Err(slot) => {
                     let least = self.take(node, 0, probe);
@@ -160,7 +168,8 @@ impl TTree {
                 }
             },
         };
-        (if inserted { self.balance(node, probe) } else { node }, inserted)
+        let (now, higher) = self.balance_if(below == Some(true), node, probe);
+        (now, below.map(|_| higher))
     }
 
     fn insert_at_side<P: Probe>(
@@ -169,11 +178,11 @@ impl TTree {
         side: usize,
         entry: (u32, u32),
         probe: &mut P,
-    ) -> bool {
+    ) -> Option<bool> {
         let child = self.nodes.load(node, side, probe);
-        let (now, inserted) = self.insert_below(child, entry, probe);
+        let (now, higher) = self.insert_below(child, entry, probe);
         self.link(node, side, child, now, probe);
-        inserted
+        higher
     }
 
     /// Replaces a child, unless it is the same.
@@ -183,50 +192,72 @@ impl TTree {
         }
     }
 
-    fn remove_below<P: Probe>(&mut self, node: NodeId, key: u32, probe: &mut P) -> Changed<Option<u32>> {
+    /// The answer: the value, and has the subtree become lower? None if the key was not there.
+    fn remove_below<P: Probe>(
+        &mut self,
+        node: NodeId,
+        key: u32,
+        probe: &mut P,
+    ) -> Changed<Option<(u32, bool)>> {
         if node == NIL {
             return (NIL, None);
         }
         let count = self.count(node, probe);
-        let removed = match self.side(node, count, key, probe) {
-            Some(side) => {
-                let child = self.nodes.load(node, side, probe);
-                let (now, removed) = self.remove_below(child, key, probe);
-                self.link(node, side, child, now, probe);
-                removed
-            }
-            None => self.find(node, count, key, probe).ok().map(|slot| self.take(node, slot, probe).1),
-        };
-        (if removed.is_some() { self.refill(node, probe) } else { node }, removed)
+        if let Some(side) = self.side(node, count, key, probe) {
+            let child = self.nodes.load(node, side, probe);
+            let (now, removed) = self.remove_below(child, key, probe);
+            self.link(node, side, child, now, probe);
+            let Some((value, below)) = removed else { return (node, None) };
+            let (now, lower) = self.balance_if(below, node, probe);
+            return (now, Some((value, lower)));
+        }
+        let Ok(slot) = self.find(node, count, key, probe) else { return (node, None) };
+        let (_, value) = self.take(node, slot, probe);
+        let (now, lower) = self.refill(node, probe);
+        (now, Some((value, lower)))
     }
 
-    /// After a removal in or below `node`: an inner node with few entries gets the greatest one below it; an empty node
-    /// goes. Returns the subtree's root now.
-    fn refill<P: Probe>(&mut self, node: NodeId, probe: &mut P) -> NodeId {
+    /// After a removal from `node`: an inner node with few entries gets the greatest one below it; an empty node goes. The
+    /// answer: has the subtree become lower?
+    fn refill<P: Probe>(&mut self, node: NodeId, probe: &mut P) -> Changed<bool> {
         let [left, right] = [LEFT, RIGHT].map(|side| self.nodes.load(node, side, probe));
         let count = self.count(node, probe);
         if left != NIL && right != NIL && count < self.capacity.saturating_sub(2).max(1) {
-            let (now, greatest) = self.remove_greatest(left, probe);
+            let (now, (greatest, below)) = self.remove_greatest(left, probe);
             self.link(node, LEFT, left, now, probe);
             self.put(node, 0, greatest, probe);
-        } else if count == 0 {
-            self.nodes.free(node);
-            return if left == NIL { right } else { left };
+            return self.balance_if(below, node, probe);
         }
-        self.balance(node, probe)
+        if count == 0 {
+            self.nodes.free(node);
+            return (if left == NIL { right } else { left }, true);
+        }
+        (node, false)
     }
 
-    fn remove_greatest<P: Probe>(&mut self, node: NodeId, probe: &mut P) -> Changed<(u32, u32)> {
+    /// The answer: the entry, and has the subtree become lower?
+    fn remove_greatest<P: Probe>(&mut self, node: NodeId, probe: &mut P) -> Changed<((u32, u32), bool)> {
         let right = self.nodes.load(node, RIGHT, probe);
-        let greatest = if right == NIL {
+        if right == NIL {
             let last = self.count(node, probe) - 1;
-            self.take(node, last, probe)
-        } else {
-            let (now, greatest) = self.remove_greatest(right, probe);
-            self.link(node, RIGHT, right, now, probe);
-            greatest
-        };
-        (self.refill(node, probe), greatest)
+            let greatest = self.take(node, last, probe);
+            let (now, lower) = self.refill(node, probe);
+            return (now, (greatest, lower));
+        }
+        let (now, (greatest, below)) = self.remove_greatest(right, probe);
+        self.link(node, RIGHT, right, now, probe);
+        let (now, lower) = self.balance_if(below, node, probe);
+        (now, (greatest, lower))
+    }
+
+    /// Balances `node` if the height of a child has changed. The answer: has its own changed, too?
+    fn balance_if<P: Probe>(&mut self, changed: bool, node: NodeId, probe: &mut P) -> Changed<bool> {
+        if !changed {
+            return (node, false);
+        }
+        let before = self.height(node, probe);
+        let now = self.balance(node, probe);
+        (now, self.height(now, probe) != before)
     }
 
     /// Sets the height of a node whose children are balanced, rotating if they differ by two.
@@ -316,14 +347,14 @@ impl Ordered for TTree {
     }
 
     fn insert<P: Probe>(&mut self, key: u32, value: u32, probe: &mut P) -> bool {
-        let (root, inserted) = self.insert_below(self.root, (key, value), probe);
+        let (root, higher) = self.insert_below(self.root, (key, value), probe);
         self.root = root;
-        inserted
+        higher.is_some()
     }
 
     fn remove<P: Probe>(&mut self, key: u32, probe: &mut P) -> Option<u32> {
         let (root, removed) = self.remove_below(self.root, key, probe);
         self.root = root;
-        removed
+        removed.map(|(value, _)| value)
     }
 }
