@@ -44,7 +44,8 @@ impl Latch {
     }
 }
 
-/// A machine with so many cores.
+/// A machine of [`CORES_MAX`] cores, some of which work. The last level is that of all of them, however many work: who adds a
+/// core adds no cache.
 pub struct ManyCores {
     machine: Machine,
     cores: Vec<Core>,
@@ -54,7 +55,7 @@ pub struct ManyCores {
 }
 
 impl ManyCores {
-    /// Cold caches.
+    /// So many cores that work; cold caches.
     ///
     /// Panics without cores, or with more than 128.
     pub fn new(machine: Machine, cores: usize) -> Self {
@@ -74,10 +75,18 @@ impl ManyCores {
         };
         Self {
             cores: (0..cores).map(core).collect(),
-            llc: (machine.llc.0 > 0).then(|| lines((machine.llc.0 * cores as u64, machine.llc.1))),
+            llc: (machine.llc.0 > 0).then(|| lines((machine.llc.0 * CORES_MAX as u64, machine.llc.1))),
             lines: Lines::default(),
             latches: HashMap::default(),
             machine,
+        }
+    }
+
+    /// The last level has been in use for long: it holds what it has room for of the lines below `end`. Else it would be the
+    /// warmer the more cores there are to warm it.
+    pub fn fill(&mut self, end: u64) {
+        if let Some(llc) = &mut self.llc {
+            (0..end.div_ceil(LINE_BYTES)).for_each(|line| _ = llc.access(line));
         }
     }
 

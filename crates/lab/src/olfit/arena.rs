@@ -47,6 +47,11 @@ impl<const W: usize> Arena<W> {
         NODES_AT + u64::from(node) * (4 * W as u64) + 4 * at as u64
     }
 
+    /// Where a probe sees the end of the nodes handed out so far.
+    pub fn end(&self) -> u64 {
+        Self::address(self.next.load(Relaxed), 0)
+    }
+
     /// Bytes of the nodes handed out so far.
     pub fn bytes(&self) -> u64 {
         u64::from(self.next.load(Relaxed)) * size_of::<Node<W>>() as u64

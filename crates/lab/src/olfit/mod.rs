@@ -172,6 +172,11 @@ impl<S: Scheme, const W: usize, F: Family> Tree<S, W, F> {
         S::remove(self, worker, key)
     }
 
+    /// Where a probe sees the end of the nodes taken so far.
+    pub fn end(&self) -> u64 {
+        self.arena.end()
+    }
+
     /// Memory of the nodes taken so far.
     pub fn bytes(&self) -> u64 {
         self.arena.bytes()

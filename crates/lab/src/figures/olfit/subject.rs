@@ -136,7 +136,8 @@ impl<S: Scheme, const W: usize, F: Family> Subject for Loaded<S, W, F> {
             std::mem::swap(&mut worker.probe, trace);
             done
         };
-        // The first run warms the caches.
+        cores.fill(self.tree.end());
+        // The first run warms the cores' own caches.
         cores.run(load.operations, &mut next)?;
         let per_s = cores.run(load.operations, &mut next)?;
         self.tidy(work.into_iter().map(|(_, stream)| stream))?;
@@ -217,5 +218,17 @@ mod tests {
         let (searches, updates) = (misses(0), misses(100));
         assert!(updates as f64 > 0.95 * searches as f64, "{updates} by updates, {searches} by searches");
         loaded.check().unwrap();
+    }
+
+    /// Searches without any control share nothing but what all of them read: so many cores do so many times the work of one.
+    #[test]
+    fn cores_that_share_nothing_scale_linearly() {
+        let loaded: Loaded<No, WORDS> = Loaded::new(&Keys::new(300_000, 1)).unwrap();
+        let per_s = |threads| {
+            let load = Load { threads, operations: 500, update_percent: 0, seed: 1 };
+            loaded.model(&Machine::SERVER, load).unwrap().0
+        };
+        let speedup = per_s(64) / per_s(1);
+        assert!((58.0..65.0).contains(&speedup), "64 cores do {speedup} times the work of one");
     }
 }
