@@ -31,7 +31,7 @@ pub const FIGURES: &[Figure] = &[
         paper: Paper::Damon,
         title: "DaMoN Figure 4: what prefetching saves",
         found: "With nodes of 128 bytes and linear search, prefetching takes away much of the data-cache stalls.",
-        differs: "The model takes a prefetched line to be there when it is used, which is the most that prefetching can do.",
+        differs: "The model takes a prefetched line to be there when it is used, which is the most that prefetching can do; so the verdict goes by the time measured here.",
         draw: methods::stalls,
     },
     Figure {
