@@ -100,8 +100,10 @@ fn engines_are_measured_as_children() {
         ["shoremt-fig1", "shoremt-fig4", "shoremt-fig5", "shoremt-fig6", "shoremt-fig7", "shoremt-scaling"]
     {
         let drawn = figures::named(name).unwrap().run(&settings, &mut |_, _| {}).unwrap();
-        // In the model one stage brings nearly all of the gain, whatever the engines do.
-        let expected = if name == "shoremt-fig7" { "holds in part" } else { "holds" };
+        // This engine makes little difference between latches. In the model one stage brings nearly all of the gain, whatever
+        // engines do.
+        let in_part = ["shoremt-fig6", "shoremt-fig7"].contains(&name);
+        let expected = if in_part { "holds in part" } else { "holds" };
         assert_eq!(drawn.verdict.word(), expected, "{name}: {}", drawn.verdict.sentence());
         if ["shoremt-fig1", "shoremt-fig4", "shoremt-fig5"].contains(&name) {
             says_what_failed(&drawn);

@@ -88,7 +88,7 @@ fn on_processors(settings: &Settings) -> Settings {
 }
 
 /// What is said of threads that met nobody.
-fn uncontended() -> Verdict {
+pub fn uncontended() -> Verdict {
     Verdict::Differs("Only one thread ran, so nothing was contended.".to_owned())
 }
 
