@@ -94,14 +94,14 @@ pub fn stages(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
     let commits = commits(settings, effort, tell)?;
     let reads = reads(settings, effort, tell)?;
     let panels = [modelled, insertion, commits, reads];
-    let (conditions, sentence) = judge(&panels, settings.threads_max as f64);
+    let verdict = judge(&panels, settings.threads_max as f64);
     let mut header = effort.header(settings);
     header.extend(design::header());
     header.extend([
         ("rows_per_commit", "1000; in the third panel 1, with commits that survive loss of power".to_owned()),
         ("stages", STAGES.map(|(name, old)| format!("{name} = {old}")).join("; ")),
     ]);
-    Ok(Drawn { verdict: Verdict::of(&conditions, sentence), panels: panels.into(), settings: header })
+    Ok(Drawn { verdict, panels: panels.into(), settings: header })
 }
 
 /// What the critical sections of each stage allow on a server of many cores.
@@ -136,7 +136,9 @@ fn reads(settings: &Settings, effort: Effort, tell: Tell<'_>) -> Result<Panel, L
     Ok(panel("Lookups in one table", "million lookups/s", &rates, |_, rate| rate / 1e6))
 }
 
-fn judge([modelled, insertion, commits, reads]: &[Panel; 4], most: f64) -> (Vec<bool>, String) {
+/// By what the paper's benchmark shows; the last two panels are not the paper's. Nearly twice, and nearly three times, with a
+/// tolerance; three quarters of linear is to share the hardware only.
+fn judge([modelled, insertion, commits, reads]: &[Panel; 4], most: f64) -> Verdict {
     let (first, today) = (STAGES[0].0, STAGES[STAGES.len() - 1].0);
     let keeps = |name: &str| insertion.at(name, most) / insertion.at(name, 1.0);
     let gain = |panel: &Panel, pair: &[(&str, &str)], x| panel.at(pair[1].0, x) / panel.at(pair[0].0, x);
@@ -158,16 +160,12 @@ fn judge([modelled, insertion, commits, reads]: &[Panel; 4], most: f64) -> (Vec<
         100.0 * keeps(first),
         100.0 * keeps(today),
     );
-    let conditions = vec![
-        STAGES.windows(2).all(|pair| gain(modelled, pair, 32.0) > 1.5),
-        whole(modelled, 32.0) > 2.0,
-        whole(insertion, most) > 1.0,
-        whole(insertion, 1.0) > 1.0,
-        keeps(today) > keeps(first) || most == 1.0,
-        grouped > 1.0,
-        optimistic > 1.0 && unlocked > 1.0,
-    ];
-    (conditions, sentence)
+    let mut conditions =
+        vec![STAGES.windows(2).all(|pair| gain(modelled, pair, 32.0) > 1.5), whole(insertion, 1.0) > 2.0];
+    if most > 1.0 {
+        conditions.extend([most * keeps(first) < 1.0, keeps(today) > 0.75]);
+    }
+    Verdict::of(&conditions, sentence)
 }
 
 #[cfg(test)]
@@ -189,6 +187,32 @@ mod tests {
         assert_eq!(judged([[1.0, 1.0], [1.9, 1.3], [1.8, 1.4], [1.4, 3.0]]), "holds in part", "many");
         assert_eq!(judged([[1.0, 1.0], [1.9, 1.0], [1.8, 0.9], [1.4, 3.0]]), "holds in part", "the queue");
         assert_eq!(judged([[1.0, 1.5], [0.6, 0.8], [0.6, 0.79], [1.0, 1.6]]), "holds in part");
+    }
+
+    /// What the stages gain for one thread, and what each of many threads keeps at the baseline and today; the modelled gains are
+    /// what the paper saw.
+    fn staged(alone: f64, baseline: f64, today: f64) -> [Panel; 4] {
+        let panels = [(); 4].map(|()| Panel::new("", Source::Measured, "threads", "", Scale::Doubling));
+        let [mut modelled, mut insertion, mut commits, mut reads] = panels;
+        for (at, (name, _)) in STAGES.into_iter().enumerate() {
+            let is_last = at == STAGES.len() - 1;
+            modelled.add(name, 32.0, 2.0_f64.powi(at as i32));
+            insertion.add(name, 1.0, if is_last { alone } else { 1.0 });
+            insertion.add(name, 32.0, if is_last { alone * today } else { baseline });
+        }
+        ["each commit alone", "group commit"].iter().for_each(|name| commits.add(name, 16.0, 1.0));
+        ["pool mutex", "latched leaves", "today"].iter().for_each(|name| reads.add(name, 32.0, 1.0));
+        [modelled, insertion, commits, reads]
+    }
+
+    /// A little faster, falling a little less, is not what the paper saw.
+    #[test]
+    fn stages_must_gain_what_the_paper_saw() {
+        let word = |alone, baseline, today| judge(&staged(alone, baseline, today), 32.0).word();
+        assert_eq!(word(2.8, 0.016, 0.8), "holds");
+        assert_eq!(word(1.1, 0.016, 0.8), "holds in part", "one thread");
+        assert_eq!(word(2.8, 0.04, 0.8), "holds in part", "the baseline gains by threads");
+        assert_eq!(word(2.8, 0.016, 0.1), "holds in part", "threads meet in the end");
     }
 
     /// Who was never met by anybody waited for no latch.
