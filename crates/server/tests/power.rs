@@ -2,8 +2,8 @@
 
 mod common;
 
-use common::{Running, encode, ok, options, text};
-use foreshore::{Database, Durability};
+use common::{List, Null, Running, encode, ok, options, text};
+use foreshore::{Database, Durability, Error};
 use foreshore_io::sim::{Crash, Fault, Repeat, SimDisk};
 use foreshore_server::Options;
 use std::io::{BufRead, BufReader, Write};
@@ -116,4 +116,25 @@ fn a_failure_that_nobody_waited_for_is_told() {
         assert!(c.call(finds_out).error().starts_with("MISCONF"), "{durability:?}");
         assert!(c.call("INFO persistence").text().contains("aof_last_write_status:err"), "{durability:?}");
     }
+}
+
+/// A transaction that could not be undone is over. Its client is told why, and then that: only from there on does a command count
+/// by itself.
+#[test]
+fn nothing_counts_alone_before_the_client_knows() {
+    let disk = SimDisk::new(1);
+    let server = Running::over(open(&disk), options());
+    let mut c = server.client();
+    assert_eq!((c.call("SET k v"), c.call("KV.BEGIN"), c.call("SET k undone")), (ok(), ok(), ok()));
+    let others = server.db.byte_table("others").unwrap().with_durability(Durability::Buffered);
+    // More than the cache: the leaf has left it.
+    (0..2000_u32).for_each(|i| others.put(&i.to_be_bytes(), &[5; 900]).unwrap());
+    server.db.checkpoint().unwrap();
+    disk.fail_read_at(disk.read_events(), Repeat::Once);
+    let failed = server.db.abort(server.db.transactions()[0]);
+    assert!(matches!(failed, Err(Error::Io { .. })), "{failed:?}");
+    let (told_why, told) = (c.call("SET a 1"), c.call("SET b 2"));
+    assert!(told_why.error().starts_with("MISCONF"), "{told_why:?}");
+    assert!(told.error().starts_with("ABORTED"), "{told:?}");
+    assert_eq!((c.call("SET c 3"), c.call("MGET a b c")), (ok(), List(vec![Null, Null, text("3")])));
 }

@@ -176,7 +176,7 @@ impl CommandError {
         match error {
             Error::LockTimeout { .. } => format!("TRYAGAIN {error}").into(),
             Error::TableDropped { name } => format!("TRYAGAIN table {name:?} is being emptied").into(),
-            Error::Deadlock { .. } | Error::Aborted { .. } => format!("ABORTED {error}").into(),
+            error if is_end(error) => format!("ABORTED {error}").into(),
             Error::Full { .. } | Error::TooManyFiles { .. } | Error::Poisoned { .. } | Error::Io { .. } => {
                 format!("MISCONF {error}").into()
             }
@@ -430,13 +430,14 @@ fn opening(wanted: Wanted) -> Work {
     Box::new(move |shared| Brought::Opened(shared.open(&wanted).map(drop).map_err(CommandError::Engine)))
 }
 
-/// Has the engine rolled back the transaction that the client holds?
+/// Has the client lost the transaction that it holds?
 fn has_ended_transaction(session: &Session, error: &CommandError) -> bool {
-    session.place.is_some()
-        && matches!(
-            error,
-            CommandError::Engine(Error::Deadlock { .. } | Error::Aborted { .. } | Error::Ended)
-        )
+    session.place.is_some() && matches!(error, CommandError::Engine(error) if is_end(error))
+}
+
+/// Does it say that there is no transaction any more? The engine has rolled it back, or could not, as it has told before.
+fn is_end(error: &Error) -> bool {
+    matches!(error, Error::Deadlock { .. } | Error::Aborted { .. } | Error::Ended)
 }
 
 fn dispatch(call: &mut Call<'_>) -> Outcome {
