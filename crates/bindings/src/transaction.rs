@@ -100,17 +100,15 @@ impl TransactionHandle {
         self.write(|transaction| transaction.rollback_to(savepoint))
     }
 
-    /// Undoes what `work` did in this transaction if it fails; the transaction goes on. Calls of other threads wait until that is
-    /// known: what they did meanwhile would be undone, too.
+    /// Undoes what `work` did in this transaction if it fails; the transaction goes on. If that cannot be undone it is over, and
+    /// the error says why. Calls of other threads wait until that is known: what they did meanwhile would be undone, too.
     pub(crate) fn as_a_whole<R>(&self, work: impl FnOnce() -> Result<R>) -> Result<R> {
         let _others_wait = self.running();
         let before = self.savepoint()?;
-        let done = work();
-        if done.is_err() {
-            // If the transaction itself has ended there is nothing to go back in, and `done` says why.
-            let _ = self.rollback_to(before);
-        }
-        done
+        work().map_err(|error| match self.rollback_to(before) {
+            Ok(()) | Err(Error::Ended) => error, // if the transaction had ended before, `error` says why
+            Err(not_undone) => not_undone,       // it has by now, and why is told only once
+        })
     }
 
     /// Ends it; see [`Transaction::commit`].
@@ -205,6 +203,9 @@ pub fn transact<R, E: From<Error>>(
 pub(crate) mod tests {
     use super::*;
     use crate::TableHandle;
+    use foreshore::Durability;
+    use foreshore::vfs::SimDisk;
+    use foreshore::vfs::sim::Repeat;
 
     pub(crate) fn database() -> (Database, TableHandle) {
         let db = Database::in_memory().unwrap();
@@ -300,6 +301,28 @@ pub(crate) mod tests {
         };
         transact(&Unattached, &db, impatient, work, Error::is_retryable).unwrap();
         assert_eq!(table.get(b"k").unwrap().as_deref(), Some(&b"ours"[..]));
+    }
+
+    /// Whose part could not be undone has no transaction any more, and is told why.
+    #[test]
+    fn a_part_that_cannot_be_undone_says_why() {
+        let disk = SimDisk::new(1);
+        let db = Database::builder().cache_bytes(1 << 20).open_on(Arc::new(disk.clone())).unwrap();
+        let [table, others] = ["t", "others"].map(|name| db.byte_table(name).unwrap());
+        let (table, others) = (TableHandle::latest(table), others.with_durability(Durability::Buffered));
+        let tx = TransactionHandle::begin(&db, TransactionOptions::new()).unwrap();
+        let inside = table.within(&tx);
+        let failed: Result<()> = inside.atomically(&db, |table| {
+            table.put(b"k", b"undone")?;
+            // More than the cache: the leaf has left it.
+            (0..2000_u32).try_for_each(|i| others.put(&i.to_be_bytes(), &[5; 900]))?;
+            db.checkpoint()?;
+            disk.fail_read_at(disk.read_events(), Repeat::Once);
+            Err(Error::Argument("of the part".into()))
+        });
+        assert!(matches!(failed, Err(Error::Io { .. })), "{failed:?}");
+        let over = inside.put(b"k", b"");
+        assert!(matches!(over, Err(Error::Ended)), "{over:?}");
     }
 
     #[test]

@@ -410,15 +410,16 @@ impl Session {
     }
 }
 
-/// Does something within a transaction; if it fails, what it did is undone.
+/// Does something within a transaction; if it fails, what it did is undone. If that cannot be undone the transaction is over,
+/// and the error says why.
 fn part<R>(
     transaction: &Transaction,
     work: impl FnOnce(&Transaction) -> Result<R, CommandError>,
 ) -> Result<R, CommandError> {
     let savepoint = transaction.savepoint()?;
-    work(transaction).inspect_err(|_| {
-        // If the transaction itself has failed there is nothing to go back in, and the error says why.
-        let _ = transaction.rollback_to(savepoint);
+    work(transaction).map_err(|error| match transaction.rollback_to(savepoint) {
+        Ok(()) | Err(Error::Ended) => error, // if the transaction had ended before, `error` says why
+        Err(not_undone) => not_undone.into(), // it has by now, and why is told only once
     })
 }
 
@@ -431,4 +432,34 @@ fn whole<R>(
     let result = work(&transaction)?;
     transaction.commit()?;
     Ok(result)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::refused;
+    use foreshore::{Database, Durability};
+    use foreshore_io::sim::{Repeat, SimDisk};
+
+    /// Whose part could not be undone has no transaction any more, and is told why.
+    #[test]
+    fn a_part_that_cannot_be_undone_says_why() {
+        let disk = SimDisk::new(1);
+        let db =
+            Database::builder().cache_bytes(1 << 20).open_on(Arc::new(disk.clone())).expect("a new disk");
+        let [table, others] = ["t", "others"].map(|name| db.byte_table(name).expect("there is space"));
+        let others = others.with_durability(Durability::Buffered);
+        let transaction = db.begin().expect("memory");
+        let failed = part(&transaction, |transaction| {
+            transaction.bytes(&table).put(b"k", b"undone")?;
+            // More than the cache: the leaf has left it.
+            (0..2000_u32).try_for_each(|i| others.put(&i.to_be_bytes(), &[5; 900]))?;
+            db.checkpoint()?;
+            disk.fail_read_at(disk.read_events(), Repeat::Once);
+            refused::<()>("ERR of the part")
+        });
+        assert!(matches!(failed, Err(CommandError::Engine(Error::Io { .. }))), "{failed:?}");
+        let over = transaction.bytes(&table).put(b"k", b"");
+        assert!(matches!(over, Err(Error::Ended)), "{over:?}");
+    }
 }

@@ -258,8 +258,10 @@ impl Session {
         match &self.open {
             Some(Open::Writing { tx, .. }) => {
                 let before = tx.savepoint()?;
-                // If the transaction itself has ended there is nothing to go back in.
-                take(tx).inspect_err(|_| drop(tx.rollback_to(before)))
+                take(tx).map_err(|wrong| match tx.rollback_to(before) {
+                    Ok(()) | Err(Error::Ended) => wrong, // if the transaction had ended before, `wrong` says why
+                    Err(not_undone) => not_undone.into(), // it has by now, and why is told only once
+                })
             }
             _ => {
                 let tx = self.db.begin()?;
