@@ -66,9 +66,15 @@ impl FreeFrames {
         }
     }
 
-    /// How many there are.
+    /// How many there are to be had.
     pub fn len(&self) -> usize {
         self.len.load(Relaxed)
+    }
+
+    /// How many there are with those that are kept back, which hold no page either.
+    pub fn unused(&self) -> usize {
+        let free = self.free.lock();
+        free.used.len() + (free.fresh.start..self.kept.end).len()
     }
 
     /// Those that are in use, or ever were: what no page was ever in is empty and clean.

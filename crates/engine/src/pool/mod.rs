@@ -418,7 +418,7 @@ impl Pool {
         let slots = lock_or_wait(&self.cleaning).slots.capacity();
         PoolStats {
             frames: self.frames.count() as u64,
-            frames_free: self.free.len() as u64,
+            frames_free: self.free.unused() as u64,
             frames_dirty: self.free.touched().filter(|f| self.frames.rec_lsn(*f).is_some()).count() as u64,
             loads: self.counters.loads.load(Relaxed),
             ahead: self.counters.ahead.load(Relaxed),

@@ -604,6 +604,21 @@ fn what_is_not_used_goes_back() {
     assert_eq!(pool.oldest_rec_lsn(), pool.wal.reserved());
 }
 
+/// Frames that are kept back hold no page, be they given by now or not.
+#[test]
+fn what_is_kept_back_is_not_in_use() {
+    let vfs: Arc<dyn Vfs> = Arc::new(MemVfs::new());
+    let mut chain = Chain::create(vfs, Arc::new(FakeWal::default()), &small()).expect("a pool");
+    (1..4).try_for_each(|key| chain.split(key)).expect("space");
+    for is_given in [false, true] {
+        if is_given {
+            chain.pool.free.give_all();
+        }
+        let stats = chain.pool.stats();
+        assert_eq!(stats.frames - stats.frames_free, stats.pages, "{is_given}: {stats:?}");
+    }
+}
+
 /// Data of 8 × the cache: writers, readers, the cleaner and checkpoints at once. No change is lost, and no reader sees
 /// half of one.
 #[test]
