@@ -415,7 +415,12 @@ impl Pool {
 
     /// What was done so far, and what there is now. Scans all frames that were ever used.
     pub fn stats(&self) -> PoolStats {
-        let slots = lock_or_wait(&self.cleaning).slots.capacity();
+        // Between two rounds: within one there are pages that are not dead any more, and whose ids are not free yet.
+        let cleaning = lock_or_wait(&self.cleaning);
+        let slots = cleaning.slots.capacity();
+        let dead = self.dead.lock().len() as u64; // first: who dies meanwhile is among those used
+        let pages = self.ids.lock().used() - dead;
+        drop(cleaning);
         PoolStats {
             frames: self.frames.count() as u64,
             frames_free: self.free.unused() as u64,
@@ -426,7 +431,7 @@ impl Pool {
             evictions: self.counters.evictions.load(Relaxed),
             cleaned: self.counters.cleaned.load(Relaxed),
             file_bytes: slots * self.page_bytes() as u64,
-            pages: self.ids.lock().used() - self.dead.lock().len() as u64,
+            pages,
         }
     }
 

@@ -8,6 +8,7 @@ use crate::chance::{Random, seeds};
 use foreshore_base::Restart;
 use foreshore_io::sim::{Call, Crash, Fault, Intercepted, Repeat};
 use foreshore_io::{MemVfs, SimDisk};
+use parking_lot::MutexGuard;
 use std::cell::Cell;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
@@ -291,6 +292,25 @@ fn a_large_table_that_was_dropped_is_buried() {
         assert!(since.elapsed() < Duration::from_secs(20), "{} are not buried", pool.dead.lock().len());
         thread::yield_now();
     }
+}
+
+/// Who asks how many pages there are is told of the living, though a round buries the dead just then.
+#[test]
+fn who_is_being_buried_does_not_count() {
+    let mut chain = Chain::create(Arc::new(MemVfs::new()), Arc::default(), &small()).expect("a pool");
+    (1..4).try_for_each(|key| chain.split(key)).expect("there is space");
+    chain.absorb(0).expect("it needs no space");
+    let (pool, living) = (&chain.pool, chain.leaves.len() as u64);
+    let ids = pool.ids.lock();
+    thread::scope(|scope| {
+        let told = scope.spawn(|| pool.stats().pages);
+        thread::sleep(Duration::from_millis(50)); // by now it probably waits for the ids
+        scope.spawn(|| pool.flush_all().expect("no faults"));
+        thread::sleep(Duration::from_millis(50)); // and this one, too, if it comes so far
+        MutexGuard::unlock_fair(ids); // to who came first
+        assert_eq!(told.join().expect("no panic"), living);
+    });
+    assert_eq!(pool.stats().pages, living);
 }
 
 /// Threads that find the file full grow it once, not once each.
