@@ -192,8 +192,9 @@ impl Engine {
         let (pool, log) = (self.core.pools.stats(), self.core.log.stats());
         let locks = self.core.txns.keys.stats();
         let (commits, rollbacks) = self.core.txns.slots.counts();
-        let tables = self.tables.known();
-        let indexes: Vec<_> = tables.values().map(|tree| index_stats(tree)).collect();
+        // Who adds up what tables have keeps nobody from the list.
+        let tables: Vec<_> = self.tables.known().values().cloned().collect();
+        let indexes: Vec<_> = tables.iter().map(|tree| index_stats(tree)).collect();
         let index_bytes = indexes.iter().map(|i| i.bytes).sum::<u64>() + self.tables.catalog().index_bytes();
         let (blob_file_bytes, blob_free_bytes) = self.core.extents.bytes();
         Stats {
@@ -232,17 +233,17 @@ impl Engine {
             lock_waits: locks.waits,
             deadlocks: locks.deadlocks,
             lock_timeouts: locks.timeouts,
-            waits: self.waits(tables.values()),
+            waits: self.waits(&tables),
             tables: tables.len() as u64,
         }
     }
 
     /// Where threads waited: the causes common to all tables, then the locks of each table that was waited for, and those waited for before
     /// what gave way in a deadlock is done again.
-    fn waits<'t>(&self, tables: impl Iterator<Item = &'t Arc<Tree>>) -> Vec<Wait> {
+    fn waits(&self, tables: &[Arc<Tree>]) -> Vec<Wait> {
         let common = [self.core.extents.syncs.read("large values"), self.core.latch_waits.read("leaf latch")];
         let again = self.core.txns.waits_again.read("locks, after deadlocks");
-        let locks = tables.map(|tree| tree.lock_waits.read(format!("locks of {}", tree.name)));
+        let locks = tables.iter().map(|tree| tree.lock_waits.read(format!("locks of {}", tree.name)));
         let all = self.core.log.waits().into_iter().chain(self.core.pools.waits()).chain(common);
         all.chain(locks.chain([again]).filter(|wait| wait.count > 0)).collect()
     }

@@ -24,6 +24,9 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
+/// Once a table has so many notes, scanners lock ghosts one by one: who puts a row looks at all notes, with a leaf latched.
+const NOTES_MAX: usize = 1024;
+
 /// Those of one table.
 #[derive(Default)]
 pub(crate) struct Spans {
@@ -75,6 +78,11 @@ impl Spans {
     /// Is anything noted?
     pub fn any(&self) -> bool {
         self.count.load(SeqCst) != 0
+    }
+
+    /// Is one more worth less than the locks that it saves?
+    pub fn are_many(&self) -> bool {
+        self.count.load(Relaxed) >= NOTES_MAX
     }
 
     /// Changes what is noted.
@@ -196,6 +204,7 @@ impl Tree {
 
 #[cfg(test)]
 mod tests {
+    use super::NOTES_MAX;
     use crate::Database;
     use crate::txn::Direction;
     use foreshore_base::sync::Ordering::SeqCst;
@@ -242,6 +251,23 @@ mod tests {
             table.tree.spans.voids(|voids| voids.ahead(None, Direction::Ascending, &Unbounded).cloned());
         let end = ahead.flatten().map(|void| void.keys.1);
         assert!(matches!(&end, Some(Excluded(key)) if *key == [180]), "{end:?}");
+    }
+
+    /// However many runs somebody scans, those who put rows look at few notes.
+    #[test]
+    fn notes_are_few() {
+        let db = Database::in_memory().unwrap();
+        let table = db.byte_table("t").unwrap();
+        let keys = (0..9000_u16).map(u16::to_be_bytes);
+        table.put_many(&keys.clone().map(|key| (key, "")).collect::<Vec<_>>()).unwrap();
+        let _snapshot = db.snapshot().unwrap();
+        let removed = keys.enumerate().filter(|(at, _)| at % 3 != 0);
+        db.transact(|tx| removed.clone().try_for_each(|(_, key)| tx.bytes(&table).remove(&key).map(drop)))
+            .unwrap();
+        let tx = db.begin().unwrap();
+        assert_eq!(tx.bytes(&table).range(..).count(), 3000);
+        let noted = table.tree.spans.noted.lock().spans.len();
+        assert!(noted <= NOTES_MAX + 1, "{noted} notes");
     }
 
     /// A ghost that nobody in particular left is not one's own, even if one has written nothing yet.

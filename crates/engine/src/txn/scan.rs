@@ -242,7 +242,10 @@ impl Scan {
                 self.step_over(index);
                 continue;
             }
-            let may_span = self.gaps && self.behind_ghost && self.read.len() < SPAN_LEAVES_MAX;
+            let may_span = self.gaps
+                && self.behind_ghost
+                && self.read.len() < SPAN_LEAVES_MAX
+                && !self.tree.spans.are_many();
             if !may_span || !is_removed(txn, &self.tree, key, version) {
                 return Ok(Some(index));
             }

@@ -181,8 +181,8 @@ pub(crate) trait Node: Sized + Send + Sync + 'static {
     /// Copied entries.
     type Batch: Batch<Self::Key>;
 
-    /// Do nodes own memory outside of themselves?
-    const KEYS_MAY_BE_OUTSIDE: bool;
+    /// Would this key lie outside of its node?
+    fn lies_outside(key: &Self::Key) -> bool;
 
     /// Memory for a node of this level, which nobody else knows.
     fn take(level: u8) -> NonNull<Self>;

@@ -127,6 +127,7 @@ impl<N: Node> Tree<N> {
                 Place::Rank(rank, true) => node.set_word(rank - 1, value),
                 Place::Rank(rank, false) if node.make_room(key, false) => {
                     node.insert_at(rank, key, value);
+                    self.note_outside(key);
                     run.fresh += 1;
                 }
                 Place::Rank(..) => break,

@@ -36,6 +36,7 @@ impl<'t, N: Node> Level<'t, N> {
     }
 
     fn append(&mut self, key: &N::Key, word: u64) {
+        self.tree.note_outside(key);
         let node: &N = own_node(self.node, self.tree);
         let count = node.header().count();
         // A filled node may get one more, but no node has a single child.

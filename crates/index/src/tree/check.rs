@@ -208,12 +208,12 @@ impl<N: Node> Tree<N> {
         }
     }
 
-    /// Memory of the tree in bytes: its nodes, whatever their fill, and long keys. Walks the nodes if keys may be long.
+    /// Memory of the tree in bytes: its nodes, whatever their fill, and long keys. Walks the nodes if there were any.
     pub fn bytes(&self) -> u64 {
         let pin = Pin::new();
         let (all, inner) = (self.counters.nodes.get(), self.counters.inner_nodes.get());
         let nodes = all.saturating_sub(inner) * N::bytes(0) as u64 + inner * N::bytes(1) as u64;
-        if !N::KEYS_MAY_BE_OUTSIDE {
+        if self.counters.outside.get() == 0 {
             return nodes;
         }
         let height = self.root(&pin).header().level();
@@ -228,5 +228,30 @@ impl<N: Node> Tree<N> {
             next = self.read(node, |_| Ok(node.header().link()));
             Some(node)
         })
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+    use crate::node::bytes::BytesNode;
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    /// Where no key is long there is nothing to add up, and nobody's node is latched for it.
+    #[test]
+    fn counting_memory_waits_for_no_node() {
+        let tree = Tree::<BytesNode<64, 88>>::bulk_load([(b"a".to_vec(), 1)].into_iter(), 1.0);
+        let (pin, before) = (Pin::new(), tree.bytes());
+        let (tell, told) = channel();
+        std::thread::scope(|scope| {
+            let latch = tree.root(&pin).header().latch.exclusive();
+            scope.spawn(|| tell.send(tree.bytes()));
+            let bytes = told.recv_timeout(Duration::from_secs(5));
+            latch.release_unchanged();
+            assert_eq!(bytes.expect("it waits for a node"), before);
+        });
+        tree.insert(&[b'x'; 1000], 1, &pin);
+        assert!(tree.bytes() >= before + 1000, "a long key counts");
     }
 }

@@ -37,6 +37,8 @@ pub(crate) struct Counters {
     pub splits: Count,
     pub unlinked: Count,
     pub left_empty: Count,
+    /// Keys that came, and were to lie outside of their nodes. Without any no separator does.
+    pub outside: Count,
 }
 
 impl Counters {

@@ -285,6 +285,14 @@ impl<N: Node> Tree<N> {
         node
     }
 
+    /// This key is new.
+    #[inline(always)]
+    fn note_outside(&self, key: &N::Key) {
+        if N::lies_outside(key) {
+            self.counters.outside.add();
+        }
+    }
+
     /// Entries, nearly: concurrent updates may or may not be counted.
     pub fn len(&self) -> u64 {
         self.length.get()

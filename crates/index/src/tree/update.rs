@@ -109,6 +109,7 @@ impl<N: Node> Tree<N> {
                 (false, Some(value)) if node.make_room(key, false) => {
                     node.insert_at(rank, key, value);
                     drop(latch);
+                    self.note_outside(key);
                     self.length.add(1);
                 }
                 (false, Some(_)) => {
@@ -170,6 +171,8 @@ impl<N: Node> Tree<N> {
             assert!(!exact || rank == 1, "U1: a separator is posted once");
             if node.make_room(key, false) {
                 node.insert_at(rank.max(usize::from(level > 0)), key, word);
+                drop(latch);
+                self.note_outside(key);
                 return None;
             }
             latch.release_unchanged();

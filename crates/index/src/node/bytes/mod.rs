@@ -397,8 +397,12 @@ impl<const F: usize, const H: usize> Node for BytesNode<F, H> {
     type Owned = Vec<u8>;
     type Batch = BytesBatch;
 
-    const KEYS_MAY_BE_OUTSIDE: bool = true;
     const HAS_TAILS: bool = true;
+
+    #[inline]
+    fn lies_outside(key: &[u8]) -> bool {
+        key.len() > INLINE_MAX
+    }
 
     fn take(level: u8) -> NonNull<Self> {
         // Y5: prefix, bound and four keys; two keys for the models' small nodes, which see short keys only.

@@ -305,8 +305,12 @@ impl<L: Lane, const F: usize> Node for IntNode<L, F> {
     type Owned = L;
     type Batch = Vec<(L, u64)>;
 
-    const KEYS_MAY_BE_OUTSIDE: bool = false;
     const HAS_TAILS: bool = false;
+
+    #[inline(always)]
+    fn lies_outside(_key: &L) -> bool {
+        false
+    }
 
     fn take(level: u8) -> NonNull<Self> {
         const { assert!(F >= 4 && F.is_power_of_two(), "a leaf holds a power of two of keys, at least four") };
