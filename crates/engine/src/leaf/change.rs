@@ -28,7 +28,7 @@ use super::layout::{KEY_BYTES_MAX, Limits};
 use super::patch::exchange;
 use super::read::{Route, get, route};
 use super::split::truncate;
-use super::write::{Outcome, format, remove, upsert};
+use super::write::{format, remove, upsert};
 use crate::fields::{Fields, push_varint, varint_len};
 use crate::page::Page;
 use crate::version::Version;
@@ -343,7 +343,7 @@ impl<'a> Change<'a> {
             }),
             Change::Remove { key, .. } => {
                 within_fences(page, key)?;
-                remove(page, key).map(|_| ()).map_err(|e| e.to_string())
+                remove(page, key).map_err(|e| e.to_string())
             }
             Change::Format { table, low, high, right, .. } => {
                 fences_fit(page, low, high)?;
@@ -381,8 +381,8 @@ fn put(page: Page<'_>, key: &[u8], value: &[u8], version: Version) -> Result<(),
         return Err(format!("redo of page {}: a key or value is over the limits", page.id()));
     }
     match upsert(page, key, value, version.0) {
-        Ok(Outcome::NoRoom) => Err(format!("redo of page {}: a put that once had room has none", page.id())),
-        Ok(_) => Ok(()),
+        Ok(true) => Ok(()),
+        Ok(false) => Err(format!("redo of page {}: a put that once had room has none", page.id())),
         Err(e) => Err(e.to_string()),
     }
 }

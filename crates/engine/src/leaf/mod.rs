@@ -63,5 +63,5 @@ pub(crate) use write::{Place, format, place};
 #[cfg(test)]
 pub(crate) use {
     read::contains,
-    write::{Outcome, remove, upsert},
+    write::{remove, upsert},
 };

@@ -14,18 +14,6 @@ use crate::page::Page;
 use crate::{Error, Result};
 use foreshore_base::{PageId, Restart, TableId};
 
-/// What [`upsert`] did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-pub(crate) enum Outcome {
-    /// The key was new.
-    Inserted,
-    /// The key had another value before.
-    Replaced,
-    /// Nothing was changed: split the leaf first.
-    NoRoom,
-}
-
 /// Makes `page` an empty leaf. Its LSN stays.
 pub(crate) fn format(
     page: Page<'_>,
@@ -108,14 +96,12 @@ impl Place {
         page.0.write(cell.value_at() + at, new);
     }
 
-    /// Writes the cell, for whose key and value length the place has room; says whether the key had a cell before.
-    pub fn write(self, page: Page<'_>, key: &[u8], value: &[u8], version: u64) -> Result<bool> {
-        if self.cell.is_some() {
-            replace(page, &self.layout, self.index(), key, value, version)?;
-        } else {
-            insert(page, &self.layout, self.index(), key, value, version)?;
+    /// Writes the cell, for whose key and value length the place has room.
+    pub fn write(self, page: Page<'_>, key: &[u8], value: &[u8], version: u64) -> Result<()> {
+        match self.cell {
+            Some(_) => replace(page, &self.layout, self.index(), key, value, version),
+            None => insert(page, &self.layout, self.index(), key, value, version),
         }
-        Ok(self.cell.is_some())
     }
 
     /// Removes the cell. Panics if there is none.
@@ -134,20 +120,20 @@ impl Place {
     }
 }
 
-/// Puts `key`, which must be between the fences and within the limits, as its value.
-pub(crate) fn upsert(page: Page<'_>, key: &[u8], value: &[u8], version: u64) -> Result<Outcome> {
-    let Some(place) = place(page, key, value.len())? else { return Ok(Outcome::NoRoom) };
-    let replaced = place.write(page, key, value, version)?;
-    Ok(if replaced { Outcome::Replaced } else { Outcome::Inserted })
+/// Gives `key`, which must be between the fences and within the limits, this value; `false`: there is no room, and nothing
+/// was changed.
+pub(crate) fn upsert(page: Page<'_>, key: &[u8], value: &[u8], version: u64) -> Result<bool> {
+    let Some(place) = place(page, key, value.len())? else { return Ok(false) };
+    place.write(page, key, value, version).map(|()| true)
 }
 
-/// Removes `key`, which must be between the fences; `false` if it is not there.
-pub(crate) fn remove(page: Page<'_>, key: &[u8]) -> Result<bool> {
+/// Removes `key`, which must be between the fences, if it is there.
+pub(crate) fn remove(page: Page<'_>, key: &[u8]) -> Result<()> {
     let place = Place::find(page, key).map_err(|_| corrupt(page))?;
     if place.cell.is_some() {
         place.remove(page);
     }
-    Ok(place.cell.is_some())
+    Ok(())
 }
 
 fn insert(

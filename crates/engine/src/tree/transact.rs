@@ -174,7 +174,7 @@ impl Tree {
         self.pool.before_change(at.frame);
         match patched {
             Some(bytes) => place.patch(page, bytes.start, &intent.value()[bytes], version.0),
-            None => _ = place.write(page, key, intent.value(), version.0)?,
+            None => place.write(page, key, intent.value(), version.0)?,
         }
         txn.last = self.log_change(page, latch, &txn.body).start;
         txn.set_last_leaf(self, page.id());

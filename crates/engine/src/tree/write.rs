@@ -319,7 +319,7 @@ impl Tree {
             Ok(())
         } else {
             let word = if removes { version.ghost() } else { version };
-            place.write(page, key, value, word.0).map(drop)
+            place.write(page, key, value, word.0)
         };
         page.set_lsn(reservation.end());
         let underfull = removes && leaf::is_underfull(page) == Ok(true);

@@ -19,7 +19,7 @@ fn leaf_of_rows(ascending: bool) -> Words {
     while !rows.is_empty() {
         let row = if ascending { rows.remove(0) } else { rows.swap_remove(random.pick(rows.len())) };
         let value = vec![row as u8; random.pick(60)];
-        assert_eq!(upsert(page(&words), &key(row), &value, row as u64).unwrap(), Outcome::Inserted);
+        assert!(upsert(page(&words), &key(row), &value, row as u64).unwrap());
     }
     words
 }

@@ -14,7 +14,7 @@ fn leaf_costs() {
     let words = only_leaf(PAGE_BYTES);
     let keys: Vec<[u8; 4]> = (0..200u32).map(|n| n.wrapping_mul(0x9E37_79B1).to_be_bytes()).collect();
     for key in &keys {
-        let _ = upsert(page(&words), key, b"8 bytes.", 1).unwrap();
+        upsert(page(&words), key, b"8 bytes.", 1).unwrap();
     }
     gets(page(&words), &keys);
     puts(page(&words), &keys);
@@ -55,7 +55,7 @@ fn puts(page: Page<'_>, keys: &[[u8; 4]]) {
     for n in 0..ROUNDS {
         let key = &keys[n as usize * 7 % keys.len()];
         let _latch = page.latch().exclusive();
-        let _ = black_box(upsert(page, key, b"8 Bytes.", n)).unwrap();
+        black_box(upsert(page, key, b"8 Bytes.", n)).unwrap();
     }
     print("upsert, same length", ROUNDS, begin);
     let begin = Instant::now();
@@ -63,7 +63,7 @@ fn puts(page: Page<'_>, keys: &[[u8; 4]]) {
         let key = &keys[n as usize * 7 % keys.len()];
         let _latch = page.latch().exclusive();
         remove(page, key).unwrap();
-        let _ = black_box(upsert(page, key, b"8 Bytes.", n)).unwrap();
+        black_box(upsert(page, key, b"8 Bytes.", n)).unwrap();
     }
     print("remove + insert", ROUNDS / 2, begin);
 }

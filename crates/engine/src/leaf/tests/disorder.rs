@@ -10,7 +10,7 @@ fn what_is_planned_of_disordered_leaves_can_be_done() {
         let mut chain = Chain::new(4096);
         for n in 0..60u64 {
             let key = format!("{:0width$}", random.pick(100), width = 1 + random.pick(60));
-            let _ = chain.put(key.as_bytes(), &vec![n as u8; random.pick(80)], n);
+            chain.put(key.as_bytes(), &vec![n as u8; random.pick(80)], n);
         }
         let ids: Vec<PageId> = chain.pages.keys().copied().collect();
         for id in ids {

@@ -84,21 +84,19 @@ impl Chain {
         }
     }
 
-    fn put(&mut self, key: &[u8], value: &[u8], version: u64) -> Outcome {
+    fn put(&mut self, key: &[u8], value: &[u8], version: u64) {
         for splits in 0.. {
             let at = self.seek(key);
-            let outcome = upsert(self.leaf(at), key, value, version).unwrap();
-            if outcome != Outcome::NoRoom {
+            if upsert(self.leaf(at), key, value, version).unwrap() {
                 let end = self.append(&Change::Put { page: at, table: TABLE, key, value });
                 self.leaf(at).set_lsn(end);
                 self.splits_in_a_row_max = self.splits_in_a_row_max.max(splits);
                 self.check(at);
-                return outcome;
+                return;
             }
             assert!(splits < 2, "F6: two splits make room");
             self.split(at, key, value.len());
         }
-        unreachable!()
     }
 
     /// Inserts the same value for a few keys that begin with `start`, as far as they are new and fit into one leaf: in one
@@ -112,7 +110,7 @@ impl Chain {
             if key.len() > key_bytes_max || self.seek(&key) != at || contains(self.leaf(at), &key).unwrap() {
                 break;
             }
-            if upsert(self.leaf(at), &key, value, version).unwrap() == Outcome::NoRoom {
+            if !upsert(self.leaf(at), &key, value, version).unwrap() {
                 break;
             }
             change::Rows::push(&mut body, &key, value);
@@ -157,13 +155,14 @@ impl Chain {
 
     fn remove(&mut self, key: &[u8]) -> bool {
         let at = self.seek(key);
-        let removed = remove(self.leaf(at), key).unwrap();
-        if removed {
+        let is_there = contains(self.leaf(at), key).unwrap();
+        remove(self.leaf(at), key).unwrap();
+        if is_there {
             let end = self.append(&Change::Remove { page: at, table: TABLE, key });
             self.leaf(at).set_lsn(end);
             self.check(at);
         }
-        removed
+        is_there
     }
 
     /// Lets the leaf of `key` absorb its right neighbour, if they fit together.
@@ -266,7 +265,7 @@ fn dead_bytes_that_are_not_there_are_damage() {
     let words = only_leaf(4096);
     let leaf = page(&words);
     for row in 0..10 {
-        assert_eq!(upsert(leaf, &[row], &[row; 380], 0).unwrap(), Outcome::Inserted);
+        assert!(upsert(leaf, &[row], &[row; 380], 0).unwrap());
     }
     let header = leaf.header();
     leaf.set_counts(header.cells, header.heap_start, 1000);

@@ -61,25 +61,13 @@ pub(super) fn value(index: usize, len: usize) -> Vec<u8> {
 }
 
 /// Does step `index` to the chain.
-pub(super) fn step(chain: &mut Chain, index: usize, step: &Step) -> Option<Outcome> {
+pub(super) fn step(chain: &mut Chain, index: usize, step: &Step) {
     match step {
-        Step::Put(key, len) => Some(chain.put(key, &value(index, *len), index as u64)),
-        Step::Rows(key, len) => {
-            chain.insert_rows(key, &value(index, *len), index as u64);
-            None
-        }
-        Step::Remove(key) => {
-            chain.remove(key);
-            None
-        }
-        Step::Absorb(key) => {
-            chain.absorb(key);
-            None
-        }
-        Step::Split(key) => {
-            chain.split_at(key);
-            None
-        }
+        Step::Put(key, len) => chain.put(key, &value(index, *len), index as u64),
+        Step::Rows(key, len) => _ = chain.insert_rows(key, &value(index, *len), index as u64),
+        Step::Remove(key) => _ = chain.remove(key),
+        Step::Absorb(key) => _ = chain.absorb(key),
+        Step::Split(key) => _ = chain.split_at(key),
     }
 }
 
@@ -95,9 +83,8 @@ proptest! {
         for (index, next) in steps.iter().enumerate() {
             match next {
                 Step::Put(key, len) => {
-                    let before = model.insert(key.clone(), (value(index, *len), index as u64));
-                    let outcome = chain.put(key, &value(index, *len), index as u64);
-                    prop_assert_eq!(outcome == Outcome::Replaced, before.is_some());
+                    model.insert(key.clone(), (value(index, *len), index as u64));
+                    chain.put(key, &value(index, *len), index as u64);
                     prop_assert_eq!(chain.get(key), model.get(key).cloned());
                 }
                 Step::Rows(key, len) => {
@@ -169,7 +156,7 @@ fn heads_that_tie_are_told_apart() {
     for skip in 0..keys.len() {
         let mut chain = Chain::new(4096);
         for (index, key) in keys.iter().enumerate().filter(|(index, _)| *index != skip) {
-            assert_eq!(chain.put(key, key, index as u64), Outcome::Inserted, "{key:?} is new");
+            chain.put(key, key, index as u64);
         }
         for (index, key) in keys.iter().enumerate() {
             let expected = (index != skip).then(|| (key.clone(), index as u64));
@@ -194,7 +181,7 @@ fn the_largest_cells_always_find_room() {
                 key[key_bytes_max - 1] = random.next() as u8;
                 let len = [largest, largest - 47, 0, 1][random.pick(4)];
                 let value = vec![version as u8; len];
-                let _ = chain.put(&key, &value, version);
+                chain.put(&key, &value, version);
                 model.insert(key, (value, version));
             }
             assert_eq!(chain.rows(), model, "page {page_bytes}, seed {seed}");
@@ -220,7 +207,7 @@ fn the_worst_cell_takes_two_splits() {
         let beside = (page_bytes - 64 - 2 * key_bytes_max) / 2 - (key_bytes_max + 14);
         for last in [1, 3, 2] {
             let len = if last == 2 { largest } else { beside.min(largest) };
-            assert_eq!(chain.put(&key(b'm', last), &vec![last; len], 1), Outcome::Inserted);
+            chain.put(&key(b'm', last), &vec![last; len], 1);
         }
         assert_eq!(chain.splits_in_a_row_max, splits, "{page_bytes} bytes");
     }
@@ -236,8 +223,8 @@ fn ascending_loads_fill_leaves() {
     let mut ascending = Chain::new(4096);
     let mut scattered = Chain::new(4096);
     for n in 0..20_000u32 {
-        let _ = ascending.put(&n.to_be_bytes(), &[1; 8], 0);
-        let _ = scattered.put(&n.wrapping_mul(0x9E37_79B1).to_be_bytes(), &[1; 8], 0);
+        ascending.put(&n.to_be_bytes(), &[1; 8], 0);
+        scattered.put(&n.wrapping_mul(0x9E37_79B1).to_be_bytes(), &[1; 8], 0);
     }
     assert!(fill(&ascending) > 0.95, "ascending: {}", fill(&ascending));
     assert!(fill(&scattered) > 0.6, "scattered: {}", fill(&scattered));
@@ -253,7 +240,7 @@ fn runs_within_a_table_fill_leaves() {
             // A few rows of one run, then some of the next: how orders of several districts come.
             for row in 0..5u32 {
                 let key = [&run.to_be_bytes()[..], &(n * 5 + row).to_be_bytes()].concat();
-                assert_eq!(chain.put(&key, &[7; 40], 1), Outcome::Inserted);
+                chain.put(&key, &[7; 40], 1);
             }
         }
     }
@@ -271,7 +258,7 @@ fn replacing_reuses_dead_bytes() {
     for round in 0..5000usize {
         let key = [random.pick(16) as u8];
         let len = random.pick(200);
-        let _ = chain.put(&key, &value(round, len), round as u64);
+        chain.put(&key, &value(round, len), round as u64);
         assert_eq!(chain.get(&key), Some((value(round, len), round as u64)), "round {round}");
     }
     assert_eq!(chain.pages.len(), 1);
@@ -282,7 +269,7 @@ fn replacing_reuses_dead_bytes() {
 fn underfull_leaves_merge() {
     let mut chain = Chain::new(4096);
     for n in 0..1000u32 {
-        let _ = chain.put(&n.to_be_bytes(), b"12345678", 0);
+        chain.put(&n.to_be_bytes(), b"12345678", 0);
     }
     assert!(!chain.absorb(&[]), "full leaves stay apart");
     for n in (0..1000u32).filter(|n| n % 8 != 0) {

@@ -51,7 +51,7 @@ fn write(left: &Words, right: &Words, seed: u64) {
         let target = page(if beside { right } else { left });
         if random.pick(4) == 0 {
             remove(target, &key).unwrap();
-        } else if upsert(target, &key, &value(version), version).unwrap() == Outcome::NoRoom {
+        } else if !upsert(target, &key, &value(version), version).unwrap() {
             if !page(left).right().is_none() {
                 continue; // there are only two pages
             }

@@ -75,7 +75,7 @@ fn damaged_records_never_panic() {
         let mut chain = Chain::new(4096);
         for n in 0..400u64 {
             let key = format!("user/{:03}", random.pick(300));
-            let _ = chain.put(key.as_bytes(), &vec![n as u8; random.pick(60)], n);
+            chain.put(key.as_bytes(), &vec![n as u8; random.pick(60)], n);
             if random.pick(4) == 0 {
                 chain.absorb(key.as_bytes());
             }
@@ -118,7 +118,7 @@ fn damaged_records_never_panic() {
 fn no_leaf_is_its_own_neighbour() {
     let mut chain = Chain::new(4096);
     for n in 0..400u64 {
-        let _ = chain.put(format!("user/{n:03}").as_bytes(), &[0; 60], n);
+        chain.put(format!("user/{n:03}").as_bytes(), &[0; 60], n);
     }
     let mut splits = 0;
     for body in &chain.log {
