@@ -36,6 +36,18 @@ pub enum Isolation {
     ReadCommitted,
 }
 
+impl Isolation {
+    /// Are rows locked that are read?
+    pub(crate) fn locks_rows(self) -> bool {
+        self != Isolation::ReadCommitted
+    }
+
+    /// Are others kept from inserting into ranges that were looked through?
+    pub(crate) fn locks_gaps(self) -> bool {
+        self == Isolation::Serializable
+    }
+}
+
 /// Options of [`Database::begin_with`](crate::Database::begin_with).
 ///
 /// ```

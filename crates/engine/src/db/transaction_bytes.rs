@@ -81,22 +81,14 @@ impl TransactionBytes<'_> {
     /// # Ok(()) }
     /// ```
     pub fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        let (tree, mode) = (&self.table.tree, self.read_mode());
+        let (tree, locks) = (&self.table.tree, self.isolation().locks_rows());
         self.work(|txn| {
             txn.enter(tree)?;
-            match mode {
-                KeyMode::None => tree.get(&txn.view(), key, value),
-                _ => tree.get_locked(txn, key, value),
+            match locks {
+                true => tree.get_locked(txn, key, value),
+                false => tree.get(&txn.view(), key, value),
             }
         })
-    }
-
-    /// How a key is locked that is read.
-    fn read_mode(&self) -> KeyMode {
-        match self.shared.options.isolation {
-            Isolation::ReadCommitted => KeyMode::None,
-            Isolation::RepeatableRead | Isolation::Serializable => KeyMode::Shared,
-        }
     }
 
     /// As [`TransactionBytes::get`], for a row that is going to be changed: nobody else can lock it meanwhile, so two
@@ -163,13 +155,13 @@ impl TransactionBytes<'_> {
     /// # Ok(()) }
     /// ```
     pub fn contains(&self, key: &[u8]) -> Result<bool> {
-        let (tree, mode) = (&self.table.tree, self.read_mode());
+        let (tree, locks) = (&self.table.tree, self.isolation().locks_rows());
         self.work(|txn| {
             txn.enter(tree)?;
-            if mode == KeyMode::None {
+            if !locks {
                 return tree.contains(&txn.view(), key);
             }
-            txn.lock(tree, key, mode, Reach::NONE)?;
+            txn.lock(tree, key, KeyMode::Shared, Reach::NONE)?;
             tree.contains(&View::NEWEST, key)
         })
     }
@@ -216,14 +208,14 @@ impl TransactionBytes<'_> {
         keys: &[K],
         mut read: impl FnMut(Option<&[u8]>) -> ControlFlow<()>,
     ) -> Result<()> {
-        let (tree, mode) = (&self.table.tree, self.read_mode());
+        let (tree, locks) = (&self.table.tree, self.isolation().locks_rows());
         let mut value = Vec::new();
         tree.each_to_lock(keys, |near, key| {
             let found = self.work(|txn| {
                 txn.enter(tree)?;
-                match mode {
-                    KeyMode::None => tree.get_near(&txn.view(), near.way, key, &mut value),
-                    _ => tree.get_locked_near(txn, near, key, &mut value),
+                match locks {
+                    true => tree.get_locked_near(txn, near, key, &mut value),
+                    false => tree.get_near(&txn.view(), near.way, key, &mut value),
                 }
             })?;
             Ok(read(found.then_some(&value)))
@@ -426,7 +418,8 @@ impl TransactionBytes<'_> {
     }
 
     pub(super) fn remove_between(&self, bounds: RawBounds, rows_max: u64) -> Result<u64> {
-        self.work(|txn| self.table.tree.remove_range(txn, self.locks_gaps(), bounds, rows_max))
+        let gaps = self.isolation().locks_gaps();
+        self.work(|txn| self.table.tree.remove_range(txn, gaps, bounds, rows_max))
     }
 
     /// Removes the row with the least key and returns it; `None` if there is none.
@@ -492,18 +485,13 @@ impl TransactionBytes<'_> {
         // All within one call: what another thread does in the transaction meanwhile would be undone, too.
         self.work(|txn| {
             let before = txn.savepoint();
-            let row = self.table.tree.pop(txn, self.locks_gaps(), direction, bounds)?;
+            let row = self.table.tree.pop(txn, self.isolation().locks_gaps(), direction, bounds)?;
             let read = catch_unwind(AssertUnwindSafe(|| row.map(read).transpose()));
             if !matches!(read, Ok(Ok(_))) {
                 txn.roll_back_to(before)?; // or all of it is, which the caller is told then
             }
             read.unwrap_or_else(|panic| resume_unwind(panic))
         })
-    }
-
-    /// Are others kept from inserting where it has looked?
-    fn locks_gaps(&self) -> bool {
-        self.shared.options.isolation == Isolation::Serializable
     }
 
     /// [`insert`](TransactionBytes::insert)s many rows, in their order; says how many of them were not there. Faster than
@@ -714,6 +702,10 @@ impl TransactionBytes<'_> {
 
     pub(super) fn range_between(&self, bounds: RawBounds) -> TransactionRange {
         TransactionRange::new(self.shared.clone(), self.table, bounds)
+    }
+
+    fn isolation(&self) -> Isolation {
+        self.shared.options.isolation
     }
 
     fn work<R>(&self, work: impl FnOnce(&mut Txn) -> Result<R>) -> Result<R> {

@@ -2,7 +2,6 @@
 
 use crate::bounds::{RawBounds, exclude, is_before, is_beyond, is_empty};
 use crate::db::byte_table::ByteTable;
-use crate::db::isolation::Isolation;
 use crate::db::transaction::Shared;
 use crate::error::{Error, Result};
 use crate::tree::{Backward, Forward, Tree, Values};
@@ -113,15 +112,6 @@ impl TransactionRange {
         self.values = Values::unless(keys_only);
     }
 
-    /// Are rows locked, and are gaps?
-    fn locks(&self) -> Option<bool> {
-        match self.shared.options.isolation {
-            Isolation::Serializable => Some(true),
-            Isolation::RepeatableRead => Some(false),
-            Isolation::ReadCommitted => None,
-        }
-    }
-
     fn next_row(&mut self, direction: Direction) -> Option<Result<Row>> {
         if self.done {
             return None;
@@ -163,7 +153,7 @@ impl TransactionRange {
     /// The walk of one end, begun anew if it is stale.
     #[inline]
     fn walk(&mut self, txn: &Txn, direction: Direction) -> &mut Walk {
-        let locks = self.locks();
+        let isolation = self.shared.options.isolation;
         let walk = &mut self.walks[direction as usize];
         walk.take_if(|walk| walk.is_stale(txn));
         walk.get_or_insert_with(|| {
@@ -172,12 +162,12 @@ impl TransactionRange {
                 Direction::Descending => (self.to.clone(), self.from.clone()),
             };
             let tree = self.tree.clone();
-            match (locks, direction) {
-                (Some(gaps), _) => Walk::Locking(Scan::new(tree, direction, gaps, begin, end)),
-                (None, Direction::Ascending) => {
-                    Walk::Ascending(Forward::new(tree, txn.view(), begin, end), txn.last)
-                }
-                (None, Direction::Descending) => {
+            if isolation.locks_rows() {
+                return Walk::Locking(Scan::new(tree, direction, isolation.locks_gaps(), begin, end));
+            }
+            match direction {
+                Direction::Ascending => Walk::Ascending(Forward::new(tree, txn.view(), begin, end), txn.last),
+                Direction::Descending => {
                     Walk::Descending(Backward::new(tree, txn.view(), begin, end), txn.last)
                 }
             }
