@@ -42,8 +42,6 @@ pub(super) struct Cleaning {
     /// The free slots.
     pub slots: Slots,
     images: AlignedBuf,
-    batch_pages: usize,
-    page_bytes: usize,
 }
 
 /// A page whose image waits to be written.
@@ -72,10 +70,9 @@ fn copy_and_latch<'a>(page: Page<'a>, read: Optimistic<'a>, image: &mut [u8]) ->
 }
 
 impl Cleaning {
-    /// Ready for the first round, of at most `batch_pages` pages.
-    pub fn new(slots: Slots, batch_pages: usize, page_bytes: usize) -> Self {
-        let images = AlignedBuf::zeroed(batch_pages * page_bytes);
-        Self { slots, images, batch_pages, page_bytes }
+    /// Ready for the first round, of pages of at most `batch_bytes` together.
+    pub fn new(slots: Slots, batch_bytes: usize) -> Self {
+        Self { slots, images: AlignedBuf::zeroed(batch_bytes) }
     }
 
     fn release(&mut self, slots: impl IntoIterator<Item = SlotId>) {
@@ -119,8 +116,7 @@ impl Pool {
     /// Cleans these frames in several rounds, and buries all that was dead at the beginning.
     fn flush(&self, frames: &[FrameId]) -> Result<()> {
         let burials = self.dead.lock().len().div_ceil(DEAD_PER_ROUND);
-        let batch_pages = lock_or_wait(&self.cleaning).batch_pages;
-        let mut batches = frames.chunks(batch_pages);
+        let mut batches = frames.chunks(self.batch_pages);
         for _ in 0..batches.len().max(burials) {
             let mut cleaning = lock_or_wait(&self.cleaning);
             let cleaned = self.clean(&mut cleaning, batches.next().unwrap_or_default());
@@ -137,7 +133,7 @@ impl Pool {
     /// use, and evicts that too. One round. Errors: as [`Pool::flush_until`].
     pub(super) fn reclaim(&self) -> Result<()> {
         let mut cleaning = self.cleaning.lock();
-        let mut dirty = self.sweep(cleaning.batch_pages);
+        let mut dirty = self.sweep();
         self.sort_by_page(&mut dirty);
         let cleaned = self.clean(&mut cleaning, &dirty)?;
         for (frame, pid) in cleaned {
@@ -149,10 +145,10 @@ impl Pool {
     }
 
     /// Two laps of the hand at most: frees what it can, and returns what must be cleaned first.
-    fn sweep(&self, dirty_max: usize) -> Vec<FrameId> {
+    fn sweep(&self) -> Vec<FrameId> {
         let mut dirty = Vec::new();
         for _ in 0..2 * self.frames.count() {
-            if self.free.is_high() || dirty.len() == dirty_max {
+            if self.free.is_high() || dirty.len() == self.batch_pages {
                 break;
             }
             let frame = self.next_frame();
@@ -217,7 +213,7 @@ impl Pool {
         let dead: HashSet<PageId> = dead.iter().map(|dead| dead.pid).collect();
         let mut copied: Vec<Copied> = Vec::with_capacity(frames.len());
         for frame in frames {
-            let image = &mut cleaning.images[copied.len() * cleaning.page_bytes..][..cleaning.page_bytes];
+            let image = &mut cleaning.images[copied.len() * self.page_bytes()..][..self.page_bytes()];
             copied.extend(self.copy_page(*frame, image, &dead));
         }
         copied
@@ -264,7 +260,7 @@ impl Pool {
         };
         let slots: Vec<SlotId> = runs.iter().cloned().flatten().map(SlotId).collect();
         let copied = &copied[..slots.len()];
-        let images = &cleaning.images[..copied.len() * cleaning.page_bytes];
+        let images = &cleaning.images[..copied.len() * self.page_bytes()];
         match self.write_and_record(images, &runs, &slots, copied, dead) {
             Ok(()) => Ok(slots),
             Err(error) => {

@@ -161,6 +161,8 @@ pub(crate) struct Pool {
     ahead: Ahead,
     /// Pages that are no more, but still named by the directory.
     dead: Mutex<VecDeque<Dead>>,
+    /// At most so many pages are written per round.
+    batch_pages: usize,
     /// Whoever holds this cleans; one round at a time.
     cleaning: Mutex<Cleaning>,
     /// Why there will be no more rounds.
@@ -291,7 +293,8 @@ impl Pool {
             transit: Transit::default(),
             ahead: Ahead::default(),
             dead: Mutex::default(),
-            cleaning: Mutex::new(Cleaning::new(slots, batch_pages, options.page_bytes)),
+            batch_pages,
+            cleaning: Mutex::new(Cleaning::new(slots, batch_pages * options.page_bytes)),
             failed: OnceLock::new(),
             pace: Pace::default(),
             counters: Counters::default(),
