@@ -23,7 +23,7 @@
 use super::Shared;
 use super::doorbell::Doorbell;
 use super::flusher::wake_task;
-use super::options::{FLIGHTS, LogOptions, ceil_block};
+use super::options::{FLIGHTS, ceil_block};
 use super::record::{self, HEADER_BYTES};
 use super::waiters::Waiters;
 use crate::error::Result;
@@ -52,7 +52,6 @@ pub(super) struct Flights {
     /// Threads that wait for room in the ring.
     pub flushed_waiters: Waiters,
     pub counts: Counts,
-    flight_bytes_max: u64,
     progress: CachePadded<Progress>,
     /// The beginning of the record that the last issued flight cuts, or its end. One flight is issued at a time.
     issuing: Mutex<Lsn>,
@@ -91,13 +90,12 @@ pub(super) struct Flight {
 }
 
 impl Flights {
-    pub fn new(options: &LogOptions, start: Lsn) -> Self {
+    pub fn new(start: Lsn) -> Self {
         Self {
             doorbell: Doorbell::new(FLIGHTS),
             durable_waiters: Waiters::default(),
             flushed_waiters: Waiters::default(),
             counts: Counts::default(),
-            flight_bytes_max: options.flight_bytes_max(),
             progress: CachePadded::new(Progress {
                 issued: AtomicU64::new(start.0),
                 durable: AtomicU64::new(start.0),
@@ -173,7 +171,7 @@ impl Shared {
         flights.progress.waits_carried_before.store(carried_before, Relaxed);
         flights.progress.issued.store(end.0, Relaxed);
         drop(boundary);
-        if end == start + flights.flight_bytes_max {
+        if end == start + self.options.flight_bytes_max() {
             flights.doorbell.urge(); // what did not fit is still wanted
         }
         Ok(Some(flight))
@@ -219,7 +217,7 @@ impl Shared {
     /// Where a flight that begins at `start` ends: at the longest a flight may be, or behind the last reserved byte,
     /// whose block is closed by a pad. `None` if there is nothing to carry.
     fn choose_end(&self, start: Lsn) -> Option<Lsn> {
-        let farthest = start + self.flights.flight_bytes_max;
+        let farthest = start + self.options.flight_bytes_max();
         loop {
             let tail = self.reserved();
             if tail <= start {

@@ -199,7 +199,7 @@ impl Log {
             reserved: CachePadded::new(AtomicU64::new(start.0)),
             promised: CachePadded::default(),
             ring: Ring::new(memory, start),
-            flights: Flights::new(&options, start),
+            flights: Flights::new(start),
             segments: Segments::open(vfs, options, poison.clone(), start)?,
             poison,
             threads: Threads::default(),
