@@ -96,16 +96,13 @@ impl Tree {
         take: impl Fn(&mut LeafCopy, Page<'_>) -> Result<(), Restart>,
     ) -> Result<Stamp> {
         let mut stamp = Stamp::default();
-        let mut take = |page: Page<'_>| {
+        let take = |page: Page<'_>| {
             stamp = Stamp::of(page);
             take(copy, page)
         };
-        let near = match hint {
-            Some(hint) => self.read_from(hint, key, &mut take)?,
-            None => None,
-        };
-        if near.is_none() {
-            self.read_leaf(key, &mut take)?;
+        match hint {
+            Some(hint) => self.read_leaf_near(hint, key, take)?,
+            None => self.read_leaf(key, take)?,
         }
         copy.interpret()?;
         Ok(stamp)
