@@ -6,17 +6,17 @@ use crate::leaf::Change;
 use crate::pool::{PageEntry, SizeClass};
 use crate::tree::{Core, Tree, TreeIndex};
 use foreshore_base::{PageId, TableId};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// How full the index's nodes are at first: room for the splits to come.
 const INDEX_FILL: f64 = 0.85;
 
-/// Low fences by page. Fed with log records in LSN order, so that the last word on a page is the newest.
+/// Table and low fence by page. Fed with log records in LSN order, so that the last word on a page is the newest.
 #[derive(Default)]
 pub(super) struct Leaves {
-    low_fences: HashMap<PageId, (TableId, Vec<u8>)>,
-    dead: HashSet<PageId>,
+    /// `None`: it was absorbed.
+    pages: HashMap<PageId, Option<(TableId, Vec<u8>)>>,
     highest_table: TableId,
 }
 
@@ -35,10 +35,7 @@ impl Leaves {
         match change {
             Change::Format { page, table, low, .. } => self.born(*page, *table, low),
             Change::Split { right, table, separator, .. } => self.born(*right, *table, separator),
-            Change::Absorb { right, .. } => {
-                self.low_fences.remove(right);
-                self.dead.insert(*right);
-            }
+            Change::Absorb { right, .. } => _ = self.pages.insert(*right, None),
             Change::Put { .. }
             | Change::Remove { .. }
             | Change::Ghost { .. }
@@ -48,14 +45,13 @@ impl Leaves {
     }
 
     fn born(&mut self, page: PageId, table: TableId, low: &[u8]) {
-        self.dead.remove(&page);
-        self.low_fences.insert(page, (table, low.to_vec()));
+        self.pages.insert(page, Some((table, low.to_vec())));
         self.highest_table = self.highest_table.max(table);
     }
 
     /// Pages that were absorbed and not used again. Those that the directory does not know were never there.
     pub fn dead(&self) -> impl Iterator<Item = PageId> + '_ {
-        self.dead.iter().copied()
+        self.pages.iter().filter(|(_, leaf)| leaf.is_none()).map(|(page, _)| *page)
     }
 
     /// The highest table id that any of these leaves has, or had when it was made.
@@ -66,8 +62,10 @@ impl Leaves {
     /// The leaves that there are, by table.
     pub fn by_table(self) -> Tables {
         let mut tables = Tables::default();
-        for (page, (table, low)) in self.low_fences {
-            tables.0.entry(table).or_default().push((low, page.0));
+        for (page, leaf) in self.pages {
+            if let Some((table, low)) = leaf {
+                tables.0.entry(table).or_default().push((low, page.0));
+            }
         }
         tables
     }
