@@ -16,7 +16,7 @@
 //!   damaged; it is never taken for a young one.
 
 use super::directory_entry::{Entry, PageEntry, Replay, decode_all, encode, entry_bytes};
-use super::journal::{Journal, PAYLOAD_MAX, Reader, allocate};
+use super::journal::{Journal, PAYLOAD_MAX, Reader, Space};
 use super::promises::{Effect, Promises};
 use crate::error::{Error, Result};
 use crate::file_names::{number_in, numbered, numbers};
@@ -57,21 +57,13 @@ pub(crate) struct Directory {
 /// The file in use.
 struct Current {
     number: u64,
-    file: Arc<dyn File>,
     journal: Journal,
     /// Bytes of the journal when it was written anew; half of what it had when that was put off.
     base_bytes: u64,
     /// Are there pages in the promises that the journal has forgotten?
     is_more_gone: bool,
-    spare: Option<Spare>,
-}
-
-/// The next file in the making. What is in it does not count.
-#[derive(Clone)]
-struct Spare {
-    file: Arc<dyn File>,
-    /// It is known to have space for so many bytes.
-    room: u64,
+    /// The next file in the making. What is in it does not count.
+    spare: Option<Space>,
 }
 
 /// Is this a directory file, or one in the making?
@@ -94,7 +86,7 @@ impl Directory {
     pub fn create_with(vfs: Arc<dyn Vfs>, contents: &Loaded) -> Result<Self> {
         let old = numbers(&*vfs, PREFIX)?;
         let number = old.last().map_or(0, |newest| newest + 1);
-        let mut base = Base::begin(Spare::open(&*vfs)?, number);
+        let mut base = Base::begin(open_spare(&*vfs)?, number);
         base.put(&Entry::Redo(contents.redo_lsn))?;
         contents.incarnations.iter().try_for_each(|i| base.put(&Entry::Incarnation(*i)))?;
         contents.pages.iter().try_for_each(|page| base.put(&Entry::Page(page.clone())))?;
@@ -123,7 +115,7 @@ impl Directory {
         let name = file_name(number);
         let file = open_file(&*vfs, &name, false)?;
         let mut replay = Replay::default();
-        let mut reader = Reader::new(Arc::clone(&file), &name, number)?;
+        let mut reader = Reader::new(file, &name, number)?;
         let mut base_bytes = None;
         while let Some(batch) = reader.next()? {
             decode_all(&name, &batch, |entry, _| {
@@ -142,7 +134,7 @@ impl Directory {
         let loaded = replay.finish();
         let pages = loaded.pages.iter().map(|page| page.low_key.len());
         let written = pages.chain(loaded.incarnations.iter().map(|_| 0)).map(entry_bytes).sum();
-        let current = Current { number, file, journal, base_bytes, is_more_gone: false, spare: None };
+        let current = Current { number, journal, base_bytes, is_more_gone: false, spare: None };
         Ok((Self::begin(vfs, current, written), loaded))
     }
 
@@ -244,32 +236,14 @@ fn open_file(vfs: &dyn Vfs, name: &str, create: bool) -> Result<Arc<dyn File>> {
     vfs.open(name, Access::Buffered, create).map_err(|e| Error::io(format!("opening {name}"), &e))
 }
 
-impl Spare {
-    /// What an earlier life has left, or a new one.
-    fn open(vfs: &dyn Vfs) -> Result<Self> {
-        Ok(Self { file: open_file(vfs, TEMPORARY, true)?, room: 0 })
-    }
-
-    /// As [`Journal::reserve`].
-    fn reserve(&mut self, ample: u64, least: u64) -> Result<()> {
-        if ample > self.room {
-            self.room = allocate(&*self.file, ample, least.max(self.room))
-                .map_err(|e| Error::io(format!("more room for {TEMPORARY}"), &e))?;
-        }
-        Ok(())
-    }
-
-    /// Makes the file no longer than `bytes`; `false` if that failed.
-    fn cut(&mut self, bytes: u64) -> bool {
-        self.room = self.room.min(bytes);
-        self.file.len().is_ok_and(|len| len <= bytes || self.file.set_len(bytes).is_ok())
-    }
+/// The next file in the making: what an earlier life has left, or a new one.
+fn open_spare(vfs: &dyn Vfs) -> Result<Space> {
+    Ok(Space { file: open_file(vfs, TEMPORARY, true)?, room: 0 })
 }
 
 /// A directory file that has no number yet.
 struct Base {
     number: u64,
-    file: Arc<dyn File>,
     journal: Journal,
     batch: Vec<u8>,
     /// Bytes of entries, as [`Promises`] counts them.
@@ -277,10 +251,9 @@ struct Base {
 }
 
 impl Base {
-    fn begin(spare: Spare, number: u64) -> Self {
-        let Spare { file, room } = spare;
-        let journal = Journal::begin(Arc::clone(&file), &file_name(number), number, room);
-        Self { number, file, journal, batch: Vec::new(), written: 0 }
+    fn begin(spare: Space, number: u64) -> Self {
+        let journal = Journal::begin(spare, &file_name(number), number);
+        Self { number, journal, batch: Vec::new(), written: 0 }
     }
 
     fn put(&mut self, entry: &Entry) -> Result<()> {
@@ -314,9 +287,9 @@ impl Base {
             _ => poisoned(format!("naming {name}"), &e),
         })?;
         vfs.sync_dir().map_err(|e| poisoned(format!("syncing the name {name}"), &e))?;
-        let Self { number, file, journal, written, .. } = self;
+        let Self { number, journal, written, .. } = self;
         let base_bytes = journal.bytes();
-        Ok((Current { number, file, journal, base_bytes, is_more_gone: false, spare: None }, written))
+        Ok((Current { number, journal, base_bytes, is_more_gone: false, spare: None }, written))
     }
 }
 
@@ -330,19 +303,19 @@ impl Current {
         let (ample, least) = (promises.ample_file_bytes(), promises.least_file_bytes());
         let reserved = self.journal.reserve(ample, least).and_then(|()| {
             let spare = self.take_spare(vfs)?;
-            self.spare.insert(spare).reserve(ample, least)
+            self.spare.insert(spare).reserve(TEMPORARY, ample, least)
         });
         promises.set_reserved(self.reserved());
         reserved
     }
 
-    fn take_spare(&mut self, vfs: &dyn Vfs) -> Result<Spare> {
-        self.spare.take().map_or_else(|| Spare::open(vfs), Ok)
+    fn take_spare(&mut self, vfs: &dyn Vfs) -> Result<Space> {
+        self.spare.take().map_or_else(|| open_spare(vfs), Ok)
     }
 
     /// Room that this file and the next one have.
     fn reserved(&self) -> u64 {
-        self.spare.as_ref().map_or(0, |spare| spare.room.min(self.journal.room()))
+        self.spare.as_ref().map_or(0, |spare| spare.room.min(self.journal.space().room))
     }
 
     /// Makes the next file of this one, which becomes the one after that. Neither keeps more room than `bytes`. Returns how many
@@ -359,7 +332,7 @@ impl Current {
             }
         };
         let old = mem::replace(self, next);
-        let mut spare = Spare { file: old.file, room: old.journal.room() };
+        let mut spare = old.journal.into_space();
         match spare.cut(bytes) && vfs.rename(&file_name(old.number), TEMPORARY).is_ok() {
             true => self.spare = Some(spare),
             false => remove_old(vfs, old.number),
@@ -368,7 +341,7 @@ impl Current {
     }
 
     /// Copies the newest entry of each page to the next file, in the order of this one.
-    fn copy_to(&self, spare: Spare, vfs: &dyn Vfs, bytes: u64) -> Result<(Current, u64)> {
+    fn copy_to(&self, spare: Space, vfs: &dyn Vfs, bytes: u64) -> Result<(Current, u64)> {
         let survey = self.survey()?;
         let mut base = Base::begin(spare, self.number + 1);
         base.put(&Entry::Redo(survey.redo_lsn))?;
@@ -401,7 +374,8 @@ impl Current {
     /// Errors: `Corrupt` also if the last batch is not whole, which would be a torn end in a file that is being opened.
     fn replay(&self, mut each: impl FnMut(Entry, &[u8]) -> Result<()>) -> Result<()> {
         let name = file_name(self.number);
-        let mut reader = Reader::up_to(self.journal.bytes(), Arc::clone(&self.file), &name, self.number);
+        let file = Arc::clone(&self.journal.space().file);
+        let mut reader = Reader::up_to(self.journal.bytes(), file, &name, self.number);
         while let Some(batch) = reader.next()? {
             decode_all(&name, &batch, &mut each)?;
         }

@@ -71,20 +71,46 @@ impl Position {
     }
 }
 
+/// A file, and for how many bytes it is known to have space.
+#[derive(Clone)]
+pub(super) struct Space {
+    pub file: Arc<dyn File>,
+    pub room: u64,
+}
+
+impl Space {
+    /// Reserves space, so that the file has room for `ample` bytes in all, or for `least` on a full disk. `Full` leaves
+    /// everything as it was.
+    pub fn reserve(&mut self, name: &str, ample: u64, least: u64) -> Result<()> {
+        if ample <= self.room {
+            return Ok(());
+        }
+        let least = least.max(self.room);
+        let allocate = |bytes| self.file.allocate(bytes).map(|()| bytes);
+        let room = allocate(ample).or_else(|_| allocate(least));
+        self.room = room.map_err(|e| Error::io(format!("more room for {name}"), &e))?;
+        Ok(())
+    }
+
+    /// Makes the file no longer than `bytes`; `false` if that failed.
+    pub fn cut(&mut self, bytes: u64) -> bool {
+        self.room = self.room.min(bytes);
+        self.file.len().is_ok_and(|len| len <= bytes || self.file.set_len(bytes).is_ok())
+    }
+}
+
 /// The file, open for appending.
 pub(super) struct Journal {
-    file: Arc<dyn File>,
+    space: Space,
     name: String,
     end: Position,
-    /// Space is reserved up to here.
-    room: u64,
     failed: Option<Error>,
 }
 
 impl Journal {
-    /// Begins to fill a file that has space for `room` bytes, from its beginning, whatever it holds (J4).
-    pub fn begin(file: Arc<dyn File>, name: &str, number: u64, room: u64) -> Self {
-        Self { file, name: name.to_string(), end: Position::beginning(number), room, failed: None }
+    /// Begins to fill a file from its beginning, whatever it holds (J4).
+    pub fn begin(space: Space, name: &str, number: u64) -> Self {
+        Self { space, name: name.to_string(), end: Position::beginning(number), failed: None }
     }
 
     /// Goes on after the last valid batch that `reader` found; see J2.
@@ -97,7 +123,7 @@ impl Journal {
         if !seeded_bug("directory_open_not_synced") {
             file.sync().map_err(|e| Error::io(format!("syncing {name}"), &e))?;
         }
-        Ok(Self { file, name, end: next, room: 0, failed: None })
+        Ok(Self { space: Space { file, room: 0 }, name, end: next, failed: None })
     }
 
     /// Bytes in use.
@@ -105,33 +131,34 @@ impl Journal {
         self.end.at
     }
 
-    /// Bytes that the file is known to have space for.
-    pub fn room(&self) -> u64 {
-        self.room
+    /// The file that it fills.
+    pub fn space(&self) -> &Space {
+        &self.space
     }
 
-    /// Reserves space, so that the file has room for `ample` bytes in all, or for `least` on a full disk. `Full` leaves everything
-    /// as it was.
+    /// The same, for other use.
+    pub fn into_space(self) -> Space {
+        self.space
+    }
+
+    /// As [`Space::reserve`].
     pub fn reserve(&mut self, ample: u64, least: u64) -> Result<()> {
         self.usable()?;
-        if ample > self.room {
-            self.room = allocate(&*self.file, ample, least.max(self.room))
-                .map_err(|e| Error::io(format!("more room for {}", self.name), &e))?;
-        }
-        Ok(())
+        self.space.reserve(&self.name, ample, least)
     }
 
     /// Clears what the file holds behind the end, and gives up what it has beyond `bytes`. Durable with the next sync.
     pub fn clear_rest(&mut self, bytes: u64) -> Result<()> {
         let failed = |e| Error::io(format!("clearing the rest of {}", self.name), &e);
         let kept = self.end.at.max(bytes);
-        let mut len = self.file.len().map_err(failed)?;
+        let Space { file, room } = &mut self.space;
+        let mut len = file.len().map_err(failed)?;
         if len > kept {
-            self.file.set_len(kept).map_err(failed)?;
+            file.set_len(kept).map_err(failed)?;
             len = kept;
         }
-        clear(&*self.file, self.end.at, len).map_err(failed)?;
-        self.room = self.room.min(kept);
+        clear(&**file, self.end.at, len).map_err(failed)?;
+        *room = kept.min(*room);
         Ok(())
     }
 
@@ -141,7 +168,7 @@ impl Journal {
         assert!(!payload.is_empty() && payload.len() <= PAYLOAD_MAX, "a batch of {} bytes", payload.len());
         let (batch, next) = self.end.encode(payload);
         self.make_room(next.at)?;
-        if let Err(e) = self.file.write_at(&batch, self.end.at) {
+        if let Err(e) = self.space.file.write_at(&batch, self.end.at) {
             return Err(self.fail(format!("writing {}", self.name), &e));
         }
         self.end = next;
@@ -151,7 +178,7 @@ impl Journal {
     /// Makes all batches durable.
     pub fn sync(&mut self) -> Result<()> {
         self.usable()?;
-        self.file.sync().map_err(|e| self.fail(format!("syncing {}", self.name), &e))
+        self.space.file.sync().map_err(|e| self.fail(format!("syncing {}", self.name), &e))
     }
 
     fn usable(&self) -> Result<()> {
@@ -159,7 +186,7 @@ impl Journal {
     }
 
     fn make_room(&mut self, end: u64) -> Result<()> {
-        if end <= self.room {
+        if end <= self.space.room {
             return Ok(());
         }
         // On a full disk what is needed now: an earlier life may have left it.
@@ -306,14 +333,6 @@ struct Batch {
     chain: u32,
     crc: u32,
     payload: Vec<u8>,
-}
-
-/// Allocates `ample` bytes, or `least` if there is no space for them. Returns how many.
-pub(super) fn allocate(file: &dyn File, ample: u64, least: u64) -> io::Result<u64> {
-    match file.allocate(ample) {
-        Ok(()) => Ok(ample),
-        Err(_) => file.allocate(least).map(|()| least),
-    }
 }
 
 /// Are the bytes `from..to` all zero?
