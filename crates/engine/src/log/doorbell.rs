@@ -85,9 +85,7 @@ impl Doorbell {
     /// A flusher does not come for a while. Is none left that does?
     pub fn leave(&self) -> bool {
         let left = self.present.fetch_sub(1, SeqCst) - 1;
-        if self.wanted.load(SeqCst) && self.idle.load(SeqCst) > 0 {
-            self.call();
-        }
+        self.remind();
         left == 0
     }
 
