@@ -6,7 +6,7 @@
 use crate::error::Result;
 use crate::leaf::{self, LeafCopy};
 use crate::page::Page;
-use crate::tree::descend::{Gap, Patience, Stamp};
+use crate::tree::descend::{Missing, Patience, Stamp};
 use crate::tree::{Ahead, Tree};
 use foreshore_base::{PageId, Restart};
 use std::ops::Bound;
@@ -121,7 +121,7 @@ impl Tree {
                 Some(bound) => self.index.seek_before(bound),
                 None => self.index.last(),
             };
-            let mut gap = Gap::Unproven;
+            let mut missing = Missing::Unproven;
             if let Some(start) = start.map(PageId) {
                 let cold = self.pool.is_on_disk(start);
                 let mut take = |page: Page<'_>| {
@@ -132,9 +132,10 @@ impl Tree {
                     copy.interpret()?;
                     return Ok((stamp, cold));
                 }
-                gap = self.has_gap(start, |page, id| leaf::route_before(page, self.id, id, bound))?;
+                missing =
+                    self.misses_leaf_on(start, |page, id| leaf::route_before(page, self.id, id, bound))?;
             }
-            patience.wait(self, gap)?;
+            patience.wait(self, missing)?;
         }
     }
 }

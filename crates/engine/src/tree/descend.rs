@@ -60,9 +60,9 @@ impl Stamp {
 
 /// Is there no leaf where the way leads?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Gap {
+pub(super) enum Missing {
     /// There is one.
-    None,
+    No,
     /// There was none when it was looked for, which may be so for a moment only.
     Unproven,
     /// There is none, and there will be none.
@@ -75,7 +75,7 @@ const LOST_FOR_EVER: Duration = Duration::from_secs(10);
 
 /// Waiting for a structure modification to be finished. It holds no latch and waits for nothing but the processor, so
 /// whoever loses the way again and again is not waiting for one: a leaf is missing. Mostly one look proves that
-/// ([`Tree::has_gap`]); time tells where it does not, as in an index that leads astray.
+/// ([`Tree::misses_leaf_on`]); time tells where it does not, as in an index that leads astray.
 #[derive(Default)]
 pub(super) struct Patience {
     backoff: Backoff,
@@ -84,12 +84,12 @@ pub(super) struct Patience {
 }
 
 impl Patience {
-    /// Waits a little, unless there is a `gap` where the way was lost. Errors: `TableDropped`; `Corrupt` when there is nothing to
-    /// wait for.
-    pub fn wait(&mut self, tree: &Tree, gap: Gap) -> Result<()> {
-        tree.ensure_not_dropped()?; // after the look for a gap: whoever drops the table says so before its leaves go
+    /// Waits a little, unless it is proven that a leaf is missing where the way was lost. Errors: `TableDropped`; `Corrupt` when
+    /// there is nothing to wait for.
+    pub fn wait(&mut self, tree: &Tree, missing: Missing) -> Result<()> {
+        tree.ensure_not_dropped()?; // after the look for the leaf: whoever drops the table says so before its leaves go
         self.tries += 1;
-        let is_proven = gap == Gap::Proven;
+        let is_proven = missing == Missing::Proven;
         if is_proven
             || self.tries > LOST_OFTEN
                 && self.since.get_or_insert_with(Instant::now).elapsed() > LOST_FOR_EVER
@@ -127,7 +127,7 @@ impl Tree {
             if let Some(result) = self.read_from(start, key, &mut read)? {
                 return Ok(result);
             }
-            patience.wait(self, self.has_gap_at(start, key)?)?;
+            patience.wait(self, self.misses_leaf(start, key)?)?;
         }
     }
 
@@ -149,18 +149,18 @@ impl Tree {
     pub(crate) fn has_lost(&self, key: &[u8]) -> Result<bool> {
         let mut patience = Patience::default();
         loop {
-            match self.has_gap_at(self.seek(key)?, key)? {
-                Gap::None => return Ok(false),
-                Gap::Unproven => patience.wait(self, Gap::Unproven)?,
-                Gap::Proven => return Ok(true),
+            match self.misses_leaf(self.seek(key)?, key)? {
+                Missing::No => return Ok(false),
+                Missing::Unproven => patience.wait(self, Missing::Unproven)?,
+                Missing::Proven => return Ok(true),
             }
         }
     }
 
-    /// [`Tree::has_gap`] on the way from page `at` to the leaf of `key`.
+    /// [`Tree::misses_leaf_on`] on the way from page `at` to the leaf of `key`.
     #[cold]
-    fn has_gap_at(&self, at: PageId, key: &[u8]) -> Result<Gap> {
-        self.has_gap(at, |page, id| leaf::route(page, self.id, id, key))
+    fn misses_leaf(&self, at: PageId, key: &[u8]) -> Result<Missing> {
+        self.misses_leaf_on(at, |page, id| leaf::route(page, self.id, id, key))
     }
 
     /// Is a leaf missing on the way from page `at` that `route` says?
@@ -174,11 +174,11 @@ impl Tree {
     /// T1 is broken; and nobody mends it while the database is open. So it is if L has a high fence, and links to nothing. (Of a table
     /// that is dropped the leaves go in any order; it says so before: see [`Patience::wait`].)
     #[cold]
-    pub(super) fn has_gap(
+    pub(super) fn misses_leaf_on(
         &self,
         mut at: PageId,
         route: impl Fn(Page<'_>, PageId) -> Result<Route, Restart>,
-    ) -> Result<Gap> {
+    ) -> Result<Missing> {
         let mut left: Option<(Stamp, Option<Vec<u8>>)> = None;
         let mut steps = 0;
         loop {
@@ -188,19 +188,19 @@ impl Tree {
                 let (route, low, high) = (route(page, at), page.low_fence(), leaf::high_fence(page));
                 let (is_there, stamp) = (page.id() == at, Stamp::of(page));
                 let (Ok(route), Ok(high), true) = (route, high, is_there && read.validate().is_ok()) else {
-                    return Ok(Gap::Unproven);
+                    return Ok(Missing::Unproven);
                 };
                 let follows = left.as_ref().is_none_or(|(_, end)| *end == low);
                 match route {
-                    Route::Here => return Ok(Gap::None),
-                    Route::Right(right) if right.is_none() => return Ok(Gap::Proven),
+                    Route::Here => return Ok(Missing::No),
+                    Route::Right(right) if right.is_none() => return Ok(Missing::Proven),
                     Route::Right(right) if follows => next = Some((right, stamp, high)),
                     Route::Right(_) | Route::Lost => {}
                 }
             }
             let Some((right, stamp, high)) = next else {
                 let is_proven = left.is_some_and(|(left, _)| self.is_unchanged(&left));
-                return Ok(if is_proven { Gap::Proven } else { Gap::Unproven });
+                return Ok(if is_proven { Missing::Proven } else { Missing::Unproven });
             };
             self.count_step(&mut steps)?;
             (at, left) = (right, Some((stamp, high)));
@@ -279,7 +279,7 @@ impl Tree {
             if let Some(latched) = self.latch_from(start, key)? {
                 return Ok(latched);
             }
-            patience.wait(self, self.has_gap_at(start, key)?)?;
+            patience.wait(self, self.misses_leaf(start, key)?)?;
         }
     }
 
