@@ -42,13 +42,13 @@ mod bounds;
 #[cfg(test)]
 mod chance;
 mod db;
+mod dir_syncs;
 mod error;
 mod fields;
 mod file_names;
 mod leaf;
 mod lock;
 mod log;
-mod names;
 mod page;
 mod pool;
 mod recovery;

@@ -3,8 +3,8 @@
 
 use super::directory::Directory;
 use super::directory_entry::Entry;
+use crate::dir_syncs::DirSyncs;
 use crate::error::Error;
-use crate::names::Names;
 use foreshore_base::Lsn;
 use foreshore_base::sync::AtomicU64;
 use foreshore_base::sync::Ordering::Relaxed;
@@ -39,7 +39,7 @@ fn a_name_that_anothers_failed_sync_lost_is_not_built_upon() {
             }
             Ok(())
         });
-        let vfs = Names::over(Arc::new(vfs));
+        let vfs = DirSyncs::over(Arc::new(vfs));
         let directory = Directory::create(vfs.clone()).unwrap();
         let _ = shared.set(vfs);
         let before = newest(&disk);

@@ -28,9 +28,9 @@ use crate::db::Index;
 use crate::db::catalog::{self, CATALOG, FIRST};
 use crate::db::meta::{self, Found, Meta};
 use crate::db::options::Builder;
+use crate::dir_syncs::DirSyncs;
 use crate::error::{Error, Result};
 use crate::log::{Durability, Incarnation, Log};
-use crate::names::Names;
 use crate::pool::{Directory, DirectoryEntry as Entry, Loaded, PageEntry, Pools, Wal, rebuild};
 use crate::tree::{Core, Gap, Tree, empty_leaf};
 use crate::txn::{Txn, restore, roll_back};
@@ -63,15 +63,15 @@ pub(crate) struct Recovered {
 
 pub(crate) fn open(vfs: &Arc<dyn Vfs>, options: &Builder) -> Result<Recovered> {
     let refuse = |detail: &str| Err(Error::Incompatible { dir: vfs.describe(), detail: detail.to_string() });
-    let names = &Names::over(vfs.clone());
+    let shared = &DirSyncs::over(vfs.clone());
     match meta::find(&**vfs)? {
         Found::Database(_) if options.backup => Err(meta::holds_database(&**vfs)),
-        Found::Database(meta) => recover(names, options, &meta),
+        Found::Database(meta) => recover(shared, options, &meta),
         Found::UnfinishedBackup if !options.backup => {
             refuse("it holds a backup that was interrupted: make the backup again, or remove the directory")
         }
         Found::Nothing if !options.create => refuse("it is empty, and creating a database was not asked for"),
-        Found::UnfinishedBackup | Found::Nothing => create(names, options).inspect_err(|error| {
+        Found::UnfinishedBackup | Found::Nothing => create(shared, options).inspect_err(|error| {
             if matches!(error, Error::Full { .. }) {
                 // What was made may be what the disk is full of, which may be the one of a backup's source.
                 let _ = meta::discard_unfinished(&**vfs);

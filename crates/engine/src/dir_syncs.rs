@@ -1,4 +1,4 @@
-//! The names in a database's directory, which several threads make durable.
+//! The syncs of a database's directory, by which several threads make names durable.
 //!
 //! Why: the system tells of a failed sync once per open directory, and all threads have the same. What the one loses that is told may
 //! be a name that another has just made, whose own sync succeeds then (I2 of `foreshore-io`). So after one that failed none succeeds,
@@ -10,18 +10,18 @@ use std::io;
 use std::sync::Arc;
 
 /// See the module. All else is the directory's own.
-pub(crate) struct Names {
+pub(crate) struct DirSyncs {
     vfs: Arc<dyn Vfs>,
     failed: Mutex<Option<(io::ErrorKind, String)>>,
 }
 
-impl Names {
+impl DirSyncs {
     pub fn over(vfs: Arc<dyn Vfs>) -> Arc<dyn Vfs> {
         Arc::new(Self { vfs, failed: Mutex::default() })
     }
 }
 
-impl Vfs for Names {
+impl Vfs for DirSyncs {
     fn sync_dir(&self) -> io::Result<()> {
         let mut failed = self.failed.lock();
         if let Some((kind, cause)) = &*failed {
