@@ -22,10 +22,10 @@ pub(super) struct Leaves {
 
 impl Leaves {
     /// What the directory knows.
-    pub fn from_directory(pages: &[PageEntry]) -> Self {
-        let mut leaves = Self::default();
+    pub fn from_directory(pages: Vec<PageEntry>) -> Self {
+        let mut leaves = Self { pages: HashMap::with_capacity(pages.len()), ..Self::default() };
         for page in pages {
-            leaves.born(page.pid, page.table, &page.low_key);
+            leaves.born(page.pid, page.table, page.low_key);
         }
         leaves
     }
@@ -33,8 +33,8 @@ impl Leaves {
     /// What a record says of pages that come and go.
     pub fn apply(&mut self, change: &Change<'_>) {
         match change {
-            Change::Format { page, table, low, .. } => self.born(*page, *table, low),
-            Change::Split { right, table, separator, .. } => self.born(*right, *table, separator),
+            Change::Format { page, table, low, .. } => self.born(*page, *table, low.to_vec()),
+            Change::Split { right, table, separator, .. } => self.born(*right, *table, separator.to_vec()),
             Change::Absorb { right, .. } => _ = self.pages.insert(*right, None),
             Change::Put { .. }
             | Change::Remove { .. }
@@ -44,8 +44,8 @@ impl Leaves {
         }
     }
 
-    fn born(&mut self, page: PageId, table: TableId, low: &[u8]) {
-        self.pages.insert(page, Some((table, low.to_vec())));
+    fn born(&mut self, page: PageId, table: TableId, low: Vec<u8>) {
+        self.pages.insert(page, Some((table, low)));
         self.highest_table = self.highest_table.max(table);
     }
 
@@ -147,14 +147,14 @@ mod tests {
     fn a_table_has_leaves_of_one_size() {
         let other = SizeClass::of_bytes(16384, 8192);
         let first = page(other, b"");
-        let take = |pages: &[PageEntry]| {
+        let take = |pages: Vec<PageEntry>| {
             Leaves::from_directory(pages)
                 .by_table()
                 .take_index(TABLE, "t", Index::default())
                 .map(|(page, _)| page)
         };
-        assert_eq!(take(std::slice::from_ref(&first)).unwrap(), first.pid);
-        let refused = take(&[page(SizeClass::OWN, b"m"), first]);
+        assert_eq!(take(vec![first.clone()]).unwrap(), first.pid);
+        let refused = take(vec![page(SizeClass::OWN, b"m"), first]);
         assert!(
             matches!(&refused, Err(Error::Corrupt { detail, .. }) if detail.contains("different sizes")),
             "{refused:?}"

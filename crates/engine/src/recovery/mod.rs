@@ -35,7 +35,7 @@ use crate::pool::{Directory, DirectoryEntry as Entry, Loaded, PageEntry, Pools, 
 use crate::tree::{Core, Gap, Tree, empty_leaf};
 use crate::txn::{Txn, restore, roll_back};
 use analysis::{Analysis, Unfinished};
-use foreshore_base::{Lsn, TableId};
+use foreshore_base::{Lsn, PageId, TableId};
 use foreshore_io::Vfs;
 use leaves::Tables;
 use redo::{Redone, StoredLog};
@@ -128,14 +128,15 @@ fn recover(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<Recover
     }
     let stand_in = Arc::new(StandIn::default());
     let pools = open_pools(vfs, options, meta, &directory, &pages, stand_in.clone())?;
+    let newest = pages.iter().max_by_key(|page| page.lsn).map(|page| (page.pid, page.lsn));
     let Redone { end, records: redo_records, leaves, analysis } = match incarnations.is_empty() {
-        true => Redone::nothing(&pages, redo_lsn), // without the directory, the log cannot be read
+        true => Redone::nothing(pages, redo_lsn), // without the directory, the log cannot be read
         false => {
             let log = StoredLog { vfs, options: meta.log_options(), incarnations: &incarnations };
-            redo::run(&pools, &stand_in, &log, redo_lsn, &pages, options)?
+            redo::run(&pools, &stand_in, &log, redo_lsn, pages, options)?
         }
     };
-    ensure_log_reaches(&pages, end)?;
+    ensure_log_reaches(newest, end)?;
 
     let incarnation = Incarnation::after(end);
     let log = start_log(vfs, meta, &directory, incarnation)?;
@@ -263,15 +264,14 @@ fn is_salvaged(redo_lsn: Lsn) -> bool {
     !redo_lsn.0.is_multiple_of(size_of::<u64>() as u64)
 }
 
-/// No leaf is newer than the log (rule 2): if one is, the end of the log was lost.
-fn ensure_log_reaches(pages: &[PageEntry], end: Lsn) -> Result<()> {
-    match pages.iter().find(|page| page.lsn > end) {
-        None => Ok(()),
-        Some(page) => {
-            let detail =
-                format!("it ends at LSN {end}, but page {} holds changes up to LSN {}", page.pid, page.lsn);
+/// No leaf is newer than the log (rule 2): if the newest is, the end of the log was lost.
+fn ensure_log_reaches(newest: Option<(PageId, Lsn)>, end: Lsn) -> Result<()> {
+    match newest {
+        Some((page, lsn)) if lsn > end => {
+            let detail = format!("it ends at LSN {end}, but page {page} holds changes up to LSN {lsn}");
             Err(Error::corrupt("log", detail))
         }
+        _ => Ok(()),
     }
 }
 

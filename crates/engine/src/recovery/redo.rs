@@ -68,7 +68,7 @@ pub(super) struct Redone {
 
 impl Redone {
     /// The state of these pages, with nothing redone, which the log had at `end`.
-    pub fn nothing(pages: &[PageEntry], end: Lsn) -> Self {
+    pub fn nothing(pages: Vec<PageEntry>, end: Lsn) -> Self {
         Self { end, records: 0, leaves: Leaves::from_directory(pages), analysis: Analysis::default() }
     }
 }
@@ -86,7 +86,7 @@ pub(super) fn run(
     stand_in: &StandIn,
     log: &StoredLog<'_>,
     from: Lsn,
-    pages: &[PageEntry],
+    pages: Vec<PageEntry>,
     options: &Builder,
 ) -> Result<Redone> {
     let batch_bytes = (options.cache_bytes / BATCHES_IN_CACHE).clamp(BATCH_BYTES.start, BATCH_BYTES.end);
@@ -100,8 +100,8 @@ pub(super) fn run(
         };
         let started = (0..options.redo_threads).map(start_worker).collect::<Result<Vec<_>>>()?;
         let (hands, workers): (Vec<_>, Vec<_>) = started.into_iter().unzip();
-        let redone = Redone::nothing(pages, from);
-        let redone = HandOut { known: page_lsns(pages), hands, redone }.read(log, stand_in);
+        let known = page_lsns(&pages);
+        let redone = HandOut { known, hands, redone: Redone::nothing(pages, from) }.read(log, stand_in);
         for worker in workers {
             worker.join().expect("a redo worker does not panic")?; // its error says why the reader was stopped
         }
