@@ -21,6 +21,7 @@ use std::io::{self, Chain, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
 use std::time::Instant;
 
 /// A batch of so many bytes goes to its loader, however few its rows are: many loaders have several waiting each.
@@ -125,7 +126,7 @@ pub fn run(args: &LoadArgs) -> Outcome {
 
     let started = Instant::now();
     let counts = Counts::default();
-    load(args, &mut rows, &table, threads, &counts).map_err(|failure| {
+    let threads = load(args, &mut rows, &table, threads, &counts).map_err(|failure| {
         failure.note(format!(
             "{} rows were loaded before that; mend it and load the file again: rows that are there are replaced",
             grouped(counts.rows.load(Relaxed))
@@ -218,22 +219,27 @@ struct Counts {
     bytes: AtomicU64,
 }
 
+/// Loads all rows; says how many threads did.
 fn load(
     args: &LoadArgs,
     rows: &mut Rows<impl Read>,
     table: &LoadedTable<'_>,
     threads: usize,
     counts: &Counts,
-) -> Outcome {
+) -> Outcome<usize> {
     const BATCHES_AHEAD: usize = 4;
     let meter = Meter::new("load", text_bytes(&args.file));
-    std::thread::scope(|scope| {
-        let (senders, loaders): (Vec<_>, Vec<_>) = (0..threads)
-            .map(|_| {
-                let (sender, receiver) = sync_channel(BATCHES_AHEAD);
-                (sender, scope.spawn(move || put_batches(&receiver, table, counts)))
-            })
-            .unzip();
+    thread::scope(|scope| {
+        let (mut senders, mut loaders) = (Vec::new(), Vec::new());
+        for _ in 0..threads {
+            let (sender, receiver) = sync_channel(BATCHES_AHEAD);
+            match thread::Builder::new().spawn_scoped(scope, move || put_batches(&receiver, table, counts)) {
+                Ok(loader) => loaders.push(loader),
+                Err(error) if loaders.is_empty() => return Err(Failure::io("starting a loader", &error)),
+                Err(_) => break, // a container may allow few threads: then there are fewer
+            }
+            senders.push(sender);
+        }
         let read = feed(rows, senders, args.batch as usize, |at_byte| {
             meter.set(at_byte, || {
                 let done = counts.rows.load(Relaxed);
@@ -241,10 +247,11 @@ fn load(
                 format!("{} rows, {} rows/s", grouped(done), grouped(per_second as u64))
             });
         });
+        let threads = loaders.len();
         // A loader's failure is the cause, the reader's at most its consequence.
         let put: Outcome =
             loaders.into_iter().try_for_each(|loader| loader.join().expect("loaders do not panic"));
-        put.and(read)
+        put.and(read).map(|()| threads)
     })
 }
 

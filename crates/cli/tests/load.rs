@@ -4,6 +4,7 @@ mod common;
 
 use common::{Shell, words};
 use serde_json::json;
+use std::process::Command;
 
 const HEADER: &str = "Year,Month,Carrier,Flight,Note\n";
 const ROWS: [&str; 5] = [
@@ -393,4 +394,20 @@ fn rows_that_are_replaced_share_syncs() {
     assert_eq!((&loaded["rows"], &loaded["replaced"]), (&5000.into(), &4999.into()));
     assert!(loaded["syncs"].as_u64() < Some(200), "{loaded}");
     assert_eq!(shell.ok(&["get", "--table", "t", "k"]), "k,4999\n");
+}
+
+/// A container may allow few threads: then fewer load. (Here it is their stacks that do not fit.)
+#[test]
+fn a_load_takes_the_threads_that_there_are() {
+    let shell = Shell::new();
+    shell.write("rows.csv", "k,v\na,1\nb,2\n");
+    let load = "load rows.csv --table t --key k --cache 16MiB --json";
+    let line = format!("ulimit -v 6000000 && exec {} {load}", env!("CARGO_BIN_EXE_foreshore"));
+    let mut limited = Command::new("sh");
+    limited.current_dir(shell.path(".")).args(["-c", &line]).env("RUST_MIN_STACK", (128 << 20).to_string());
+    let ran = limited.output().expect("a shell");
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    let told: serde_json::Value = serde_json::from_slice(&ran.stdout).expect("a line");
+    let threads = told["threads"].as_u64().expect("how many");
+    assert!(told["rows"] == 2 && (1..64).contains(&threads), "{told}");
 }

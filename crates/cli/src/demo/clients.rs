@@ -4,12 +4,13 @@
 use crate::bench::engine_tx::EngineTx;
 use crate::demo::message::Message;
 use crate::demo::spec::DemoSpec;
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use foreshore::Database;
 use foreshore_base::seeded_bug;
 use foreshore_workloads::tpcc::{Home, Mix, Terminal, Tpcc, Trace};
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// How often the engine's counters are told.
@@ -44,16 +45,20 @@ where
         outcome
     };
     let client = &client;
-    std::thread::scope(|scope| {
-        let clients: Vec<_> =
-            (0..spec.clients() as u64).map(|number| scope.spawn(move || client(number))).collect();
+    thread::scope(|scope| {
+        let start = |number| thread::Builder::new().spawn_scoped(scope, move || client(number));
+        let clients =
+            (0..spec.clients() as u64).map(start).collect::<Result<Vec<_>, _>>().map_err(|error| {
+                stop.store(true, Relaxed); // or those that have started would go on for ever
+                Failure::io("starting a client", &error)
+            })?;
         while !stop.load(Relaxed) {
             // A broken pipe stops the clients too.
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) || counters(db).send(pipe).is_err()
             {
                 stop.store(true, Relaxed);
             }
-            std::thread::sleep(COUNTERS_EVERY);
+            thread::sleep(COUNTERS_EVERY);
         }
         clients.into_iter().try_for_each(|client| client.join().expect("clients do not panic"))
     })
