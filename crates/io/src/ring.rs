@@ -5,7 +5,8 @@
 //! Differs from what most do with it: no event loop. Whoever has many transfers hands them over and waits for all; each thread
 //! that does so has a ring of its own, so nothing is shared.
 //!
-//! Some systems have none: Linux before 5.6, and many containers, which forbid it. A thread finds out once. And of very many threads
+//! Some systems have none: Linux before 5.6, and many containers, which forbid it. A thread finds out once; or later, if the process
+//! has itself confined when its files are open. And of very many threads
 //! not each has one, since it takes a descriptor as long as its thread lives, and others need descriptors too.
 //!
 //! Invariants:
@@ -136,20 +137,30 @@ unsafe fn run(
         let Ok(mut own) = own.try_borrow_mut() else { return false };
         let Some(ring) = Own::ring(&mut own) else { return false };
         let mut flying = Flying { ring, count: 0 };
-        let mut entries = (0..).zip(entries).fuse();
+        let (mut entries, mut pushed) = ((0..).zip(entries).fuse(), 0);
         loop {
             for (i, entry) in entries.by_ref().take((DEPTH - flying.count) as usize) {
                 // SAFETY: by this function's contract, and U1: `flying` waits for it.
                 unsafe { flying.push(&entry.user_data(i)) };
+                pushed = i + 1;
             }
             if flying.count == 0 {
                 return true;
             }
-            flying.wait();
+            if !flying.wait() {
+                break;
+            }
             while let Some((i, result)) = flying.land() {
                 done(i, result);
             }
         }
+        // The process has been forbidden rings since: the last ones did not get into the kernel, nor will others.
+        let refused = pushed - u64::from(std::mem::take(&mut flying.count))..pushed;
+        drop(flying);
+        own.as_mut().expect("it had the ring").ring = None;
+        let refused = refused.chain(entries.map(|(i, _)| i));
+        refused.for_each(|i| done(i as usize, Err(ErrorKind::WouldBlock.into())));
+        true
     });
     ran.unwrap_or(false) // a thread that ends, and has given up its ring
 }
@@ -171,18 +182,19 @@ impl Flying<'_> {
         self.count += 1;
     }
 
-    /// Waits until one of them is complete.
-    fn wait(&mut self) {
+    /// Waits until one of them is complete; `false`: the kernel refuses all of them.
+    fn wait(&mut self) -> bool {
         while let Err(error) = self.ring.submit_and_wait(1) {
             match error.kind() {
                 ErrorKind::Interrupted => {}
                 // The kernel is short of memory or of places for what is complete: some may be.
                 ErrorKind::WouldBlock | ErrorKind::ResourceBusy => {
                     if !self.ring.completion().is_empty() {
-                        return;
+                        return true;
                     }
                     thread::yield_now();
                 }
+                _ if self.ring.submission().len() == self.count as usize => return false,
                 _ => {
                     // Nobody knows which memory the kernel is still going to use.
                     eprintln!("foreshore: io_uring has failed ({error}); the process cannot go on");
@@ -190,6 +202,7 @@ impl Flying<'_> {
                 }
             }
         }
+        true
     }
 
     /// One that is complete: its number, and what came of it.
@@ -204,8 +217,7 @@ impl Flying<'_> {
 
 impl Drop for Flying<'_> {
     fn drop(&mut self) {
-        while self.count > 0 {
-            self.wait();
+        while self.count > 0 && self.wait() {
             while self.land().is_some() {}
         }
     }

@@ -57,6 +57,24 @@ fn say_ready_and_wait() {
     let _ = std::io::stdin().read_to_end(&mut Vec::new());
 }
 
+/// From now on the system answers this thread's use of its ring by `EPERM`.
+fn forbid_rings() {
+    let filter = |code: u32, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
+    let mut filters = [
+        filter(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0), // the number of the call
+        filter(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, libc::SYS_io_uring_enter as u32),
+        filter(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
+        filter(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let program = libc::sock_fprog { len: filters.len() as u16, filter: filters.as_mut_ptr() };
+    // SAFETY: the kernel reads a program whose filters live, and forbids this process a call that nothing depends on.
+    let forbidden = unsafe {
+        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+            && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &program) == 0
+    };
+    assert!(forbidden, "a process may confine itself");
+}
+
 /// No test by itself: the roles of the other process.
 #[test]
 fn other_process() {
@@ -73,6 +91,16 @@ fn other_process() {
             let script = "echo ready $$; exec sleep 600";
             let mut child = Command::new("sh").args(["-c", script]).spawn().expect("a shell");
             child.wait().expect("its end");
+        }
+        "confined" => {
+            let file = vfs.open("file", Access::Buffered, true).expect("a new file");
+            file.write_many(&[(0, b"a"), (1, b"b")]).expect("by a ring, if there is one");
+            forbid_rings();
+            file.write_many(&[(2, b"c"), (3, b"d")]).expect("without one");
+            let mut found = [[0], [0], [0], [0]];
+            let mut reads: Vec<_> = (0..).zip(found.iter_mut().map(|byte| &mut byte[..])).collect();
+            file.read_many(&mut reads, &mut |_, read| assert_eq!(read.expect("a read").len(), 1));
+            assert_eq!(found.as_flattened(), b"abcd");
         }
         "limited" => {
             let file = vfs.open("file", Access::Buffered, true).expect("a new file");
@@ -239,4 +267,12 @@ fn a_forked_process_transfers_for_itself() {
     assert_eq!(wait_for(child), 0, "the child does without");
     write(&*ours, 3).expect("a write");
     assert_eq!((read(&*ours), read(&*the_childs)), ([3; 8], [2; 8]));
+}
+
+/// A process may confine itself once it has opened all that it needs.
+#[test]
+fn who_forbids_itself_rings_goes_on_without() {
+    let dir = TempDir::on_disk();
+    let status = start("confined", dir.path()).wait().expect("its end");
+    assert!(status.success());
 }
