@@ -169,7 +169,11 @@ impl World<'_> {
             }
         };
         match (0..3).try_for_each(|_| change()) {
-            Ok(()) | Err(Error::LockTimeout { .. } | Error::Full { .. }) => tx.rollback_to(before),
+            Ok(()) => tx.rollback_to(before),
+            Err(refused @ (Error::LockTimeout { .. } | Error::Full { .. })) => match tx.rollback_to(before) {
+                Err(Error::Ended) => Err(refused), // why it has ended was told there
+                undone => undone,
+            },
             lost => lost,
         }
     }
