@@ -268,21 +268,28 @@ impl Tx for LyingTx<'_> {
     }
 }
 
-/// The lie must be told, and the run must say that an answer is wrong.
+/// The lie must be told, and the run must say that an answer is wrong: a longer one, if a slow machine has come to few lies.
 fn is_found<W: TxWorkload + Clone>(lie: Lie, workload: &W, honest: u64) {
-    let run = RunSpec {
-        threads: 2,
-        seconds: 0.4,
-        warm_up_seconds: 0.05,
-        durability: Durability::Relaxed,
-        cache_bytes: 1 << 20,
-        seed: 9,
-    };
-    let store = Liar::new(lie, honest);
-    let args = TxArgs { dir: ".".into(), workload: workload.clone(), run, json: false };
-    let outcome = args.measure("test", &store, &|_| {});
-    assert!(store.state.lock().unwrap().calls > honest, "{} does not come to {lie:?}", W::NAME);
-    assert!(matches!(outcome, Err(BenchError::Wrong(_))), "{lie:?} in {}: {:?}", W::NAME, outcome.err());
+    for seconds in [0.1, 1.0, 10.0] {
+        let run = RunSpec {
+            threads: 2,
+            seconds,
+            warm_up_seconds: 0.05,
+            durability: Durability::Relaxed,
+            cache_bytes: 1 << 20,
+            seed: 9,
+        };
+        let store = Liar::new(lie, honest);
+        let args = TxArgs { dir: ".".into(), workload: workload.clone(), run, json: false };
+        let outcome = args.measure("test", &store, &|_| {});
+        let calls = store.state.lock().unwrap().calls;
+        match outcome {
+            Err(BenchError::Wrong(_)) if calls > honest => return,
+            Ok(_) if calls < honest + 10_000 => {} // a few lies may hurt nobody
+            other => panic!("{lie:?} in {}, {calls} calls: {:?}", W::NAME, other.err()),
+        }
+    }
+    panic!("{} does not come to {lie:?} often enough", W::NAME);
 }
 
 const TPCC: TpccSpec = TpccSpec { warehouses: 2, mix: Mix::Full, affinity: false, items: 200, customers: 30 };
