@@ -10,13 +10,12 @@ use crate::{
     debug_assert_direct_len, wrong_memory_size,
 };
 use foreshore_base::sync::AtomicU64;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Condvar, Mutex, RwLock};
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::process;
 use std::sync::Arc;
-use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A directory in this process's memory; clones are the same directory. It is never full: where there is no more memory, the
 /// process ends, as with a `Vec`.
@@ -29,14 +28,32 @@ pub struct MemVfs {
 /// How long calls take, beside what they do.
 #[derive(Default)]
 struct Times {
-    sync: Mutex<Duration>,
-    read: Mutex<Duration>,
+    sync: Time,
+    read: Time,
 }
 
-fn take(time: &Mutex<Duration>) {
-    let time = *time.lock();
-    if !time.is_zero() {
-        thread::sleep(time);
+#[derive(Default)]
+struct Time {
+    takes: Mutex<Duration>,
+    has_changed: Condvar,
+}
+
+impl Time {
+    /// Also for those who wait, reckoned from when they came.
+    fn set(&self, takes: Duration) {
+        *self.takes.lock() = takes;
+        self.has_changed.notify_all();
+    }
+
+    fn wait(&self) {
+        let mut takes = self.takes.lock();
+        if takes.is_zero() {
+            return; // as mostly: no clock is looked at
+        }
+        let begun = Instant::now();
+        while let Some(left) = takes.checked_sub(begun.elapsed()) {
+            self.has_changed.wait_for(&mut takes, left);
+        }
     }
 }
 
@@ -58,7 +75,8 @@ impl MemVfs {
         Self::default()
     }
 
-    /// How long each sync of a file takes from now on, however many are under way: a device with a queue. At first no time.
+    /// How long each sync of a file takes from now on, however many are under way: a device with a queue. At first no time. Those
+    /// under way take as long, and end at once if they already have.
     ///
     /// ```
     /// use foreshore_io::{Access, MemVfs, Vfs};
@@ -72,12 +90,12 @@ impl MemVfs {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn set_sync_time(&self, time: Duration) {
-        *self.times.sync.lock() = time;
+        self.times.sync.set(time);
     }
 
     /// The same for each read, and for all reads that are handed over together.
     pub fn set_read_time(&self, time: Duration) {
-        *self.times.read.lock() = time;
+        self.times.read.set(time);
     }
 }
 
@@ -172,12 +190,12 @@ struct MemFile {
 impl File for MemFile {
     fn read_at(&self, out: &mut [u8], offset: u64) -> io::Result<()> {
         debug_assert_direct(self.access, out.as_ptr(), out.len(), offset);
-        take(&self.times.read);
+        self.times.read.wait();
         self.pages.read().read(out, offset)
     }
 
     fn read_many(&self, reads: &mut [(u64, &mut [u8])], done: &mut dyn FnMut(usize, io::Result<&[u8]>)) {
-        take(&self.times.read);
+        self.times.read.wait();
         for (i, (offset, out)) in reads.iter_mut().enumerate() {
             debug_assert_direct(self.access, out.as_ptr(), out.len(), *offset);
             let read = self.pages.read().read(out, *offset);
@@ -196,7 +214,7 @@ impl File for MemFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        take(&self.times.sync);
+        self.times.sync.wait();
         Ok(())
     }
 
@@ -240,5 +258,30 @@ impl FromIterator<u64> for Words {
 impl SharedMemory for Words {
     fn words(&self) -> &[AtomicU64] {
         &self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread;
+
+    /// Who is through with a slow device need not wait until it is through, too.
+    #[test]
+    fn calls_under_way_end_with_the_time_they_take() {
+        let (disk, long) = (MemVfs::new(), Duration::from_secs(20));
+        let file = disk.open("f", Access::Buffered, true).unwrap();
+        file.write_at(b"f", 0).unwrap();
+        disk.set_sync_time(long);
+        disk.set_read_time(long);
+        let begun = Instant::now();
+        thread::scope(|scope| {
+            scope.spawn(|| file.sync().unwrap());
+            scope.spawn(|| file.read_at(&mut [0], 0).unwrap());
+            thread::sleep(Duration::from_millis(50)); // they wait by now
+            disk.set_sync_time(Duration::ZERO);
+            disk.set_read_time(Duration::from_millis(1));
+        });
+        assert!(begun.elapsed() < long / 2, "{:?}", begun.elapsed());
     }
 }
