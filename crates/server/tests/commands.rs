@@ -509,13 +509,18 @@ fn guesses_take_their_time() {
     let server = Running::with(Options { password: Some("secret".into()), threads: 1, ..options() });
     let mut guesser = server.client();
     for guess in ["AUTH wrong", "HELLO 3 AUTH default wrong"] {
-        let begun = Instant::now();
-        assert!(guesser.call(guess).error().starts_with("WRONGPASS"));
-        guesser.send(&["AUTH secret"]);
-        assert_eq!(server.client().call("AUTH secret"), ok());
-        assert!(begun.elapsed() < Duration::from_millis(900), "others wait too: {:?}", begun.elapsed());
-        assert_eq!(guesser.reply(), ok());
-        assert!(begun.elapsed() >= Duration::from_secs(1), "{:?}", begun.elapsed());
+        let mut others_wait = || {
+            let begun = Instant::now();
+            assert!(guesser.call(guess).error().starts_with("WRONGPASS"));
+            guesser.send(&["AUTH secret"]);
+            assert_eq!(server.client().call("AUTH secret"), ok());
+            let waited = begun.elapsed();
+            assert_eq!(guesser.reply(), ok());
+            assert!(begun.elapsed() >= Duration::from_secs(1), "{:?}", begun.elapsed());
+            waited >= Duration::from_millis(900)
+        };
+        // On a busy machine they may wait for the processor as long.
+        assert!(!(0..3).all(|_| others_wait()), "{guess}: others wait, too");
     }
 }
 

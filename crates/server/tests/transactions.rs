@@ -492,7 +492,7 @@ fn held_transactions_in_a_circle_get_out() {
 
 #[test]
 fn an_idle_transaction_is_rolled_back() {
-    let server = Running::with(Options { transaction_timeout: Duration::from_millis(100), ..options() });
+    let server = Running::with(Options { transaction_timeout: Duration::from_secs(1), ..options() });
     let (mut c, mut other) = (server.client(), server.client());
     c.call("KV.BEGIN");
     c.call("SET k forgotten");
@@ -527,7 +527,7 @@ fn what_is_tried_again_counts_once() {
 /// locks in place.
 #[test]
 fn an_idle_transaction_gives_its_place_back() {
-    let server = Running::with(Options { transaction_timeout: Duration::from_millis(100), ..options() });
+    let server = Running::with(Options { transaction_timeout: Duration::from_secs(1), ..options() });
     let (mut c, mut other) = (server.client(), server.client());
     let mut open = || {
         let info = other.call("INFO clients");

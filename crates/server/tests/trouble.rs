@@ -217,17 +217,25 @@ fn a_pipeline_of_long_requests_stops_nobody() {
         let mset: Vec<_> = std::iter::once(&b"MSET"[..]).chain(pairs).collect();
         assert_eq!(c.call_args(&mset), ok());
     }
-    slow.send_raw(&encode(&[b"SCAN", b"0", b"MATCH", b"*no such key", b"COUNT", b"10000"]).repeat(256));
-    slow.send(&["PING"]);
-    let mut longest = Duration::ZERO;
-    for _ in 0..20 {
-        let begun = Instant::now();
-        assert_eq!(c.call("PING"), text("PONG"));
-        longest = longest.max(begun.elapsed());
-    }
-    assert!(longest < Duration::from_millis(500), "somebody waited for {longest:?}");
-    (0..256).for_each(|_| assert_eq!(slow.reply().list().len(), 2));
-    assert_eq!(slow.reply(), text("PONG"));
+    let longest = || {
+        slow.send_raw(&encode(&[b"SCAN", b"0", b"MATCH", b"*no such key", b"COUNT", b"10000"]).repeat(256));
+        slow.send(&["PING"]);
+        let mut longest = Duration::ZERO;
+        for _ in 0..20 {
+            let begun = Instant::now();
+            assert_eq!(c.call("PING"), text("PONG"));
+            longest = longest.max(begun.elapsed());
+        }
+        (0..256).for_each(|_| assert_eq!(slow.reply().list().len(), 2));
+        assert_eq!(slow.reply(), text("PONG"));
+        longest
+    };
+    // On a busy machine it may be the processor that is waited for.
+    let waited: Vec<_> = std::iter::repeat_with(longest)
+        .take(3)
+        .take_while(|longest| *longest >= Duration::from_millis(500))
+        .collect();
+    assert!(waited.len() < 3, "somebody waited for {waited:?}");
 }
 
 /// A transaction that takes too long, or answers too much, is undone as a whole, and its client told.
@@ -304,7 +312,7 @@ fn a_client_that_reads_slowly_stays() {
     assert_eq!(c.call_args(&[b"SET", b"k", &vec![b'x'; 1 << 20]]), ok());
     c.send_raw(&encode(&[b"GET", b"k"]).repeat(24));
     let begun = Instant::now();
-    while begun.elapsed() < 4 * stall {
+    while begun.elapsed() < 5 * stall / 2 {
         c.stream.read_exact(&mut [0; 16 << 10]).expect("there is more");
         // What is in the system's buffers could be read all the same.
         assert_eq!(other.call("CLIENT LIST").text().lines().count(), 2, "it was sent away");
@@ -323,7 +331,7 @@ fn the_idle_go_when_that_is_asked_for() {
 /// Who waits for the reply to a request is not idle, be it a lock that the request waits for, or the device that the reply does.
 #[test]
 fn who_waits_for_a_reply_is_not_idle() {
-    let (idle, waits) = (Duration::from_secs(1), Duration::from_secs(3));
+    let (idle, waits) = (Duration::from_secs(1), Duration::from_secs(2));
     let disk = MemVfs::new();
     let db = Database::builder().durability(Durability::Sync).open_on(Arc::new(disk.clone())).unwrap();
     let server = Running::over(
