@@ -174,13 +174,23 @@ impl TableHandle {
     /// Runs `work` on the table within a transaction: the one it is seen through, or a new one of `db` that is run again
     /// if it gave way to another. So several calls become one that happens as a whole or not at all, also as a part of a
     /// transaction that goes on after an error. It waits for a lock as long as a single call does: who calls may be who has it.
-    pub fn atomically<R>(&self, db: &Database, mut work: impl FnMut(&Self) -> Result<R>) -> Result<R> {
+    pub fn atomically<R>(&self, db: &Database, work: impl FnMut(&Self) -> Result<R>) -> Result<R> {
+        self.atomically_with(db, TransactionOptions::new(), work)
+    }
+
+    /// A new transaction has these options.
+    fn atomically_with<R>(
+        &self,
+        db: &Database,
+        options: TransactionOptions,
+        mut work: impl FnMut(&Self) -> Result<R>,
+    ) -> Result<R> {
         match &self.through {
             Through::Latest => {
                 let work = |tx: &TransactionHandle| work(&self.within(tx));
                 let gave_way =
                     |error: &Error| error.is_retryable() && !matches!(error, Error::LockTimeout { .. });
-                transact(&Unattached, db, TransactionOptions::new(), work, gave_way)
+                transact(&Unattached, db, options, work, gave_way)
             }
             Through::Transaction(tx) => tx.as_a_whole(|| work(self)),
             Through::Snapshot(_) => Err(read_only()),
@@ -348,8 +358,8 @@ mod tests {
         let (db, table) = database();
         let tx = TransactionHandle::begin(&db, TransactionOptions::new()).unwrap();
         table.within(&tx).put(b"k", b"locked").unwrap();
-        let mut runs = 0;
-        let late = table.atomically(&db, |table| {
+        let (impatient, mut runs) = (TransactionOptions::new().lock_timeout(Duration::from_millis(100)), 0);
+        let late = table.atomically_with(&db, impatient, |table| {
             runs += 1;
             assert_eq!(runs, 1, "it would wait for ever");
             table.put(b"k", b"in vain")
