@@ -259,7 +259,18 @@ def test_what_was_about_to_be_given_is_taken_back_too(path):
 
 
 @pytest.mark.parametrize("forgotten", ["database", "transaction"])
-def test_others_run_while_what_was_forgotten_is_closed(path, forgotten):
+def test_others_run_while_what_was_forgotten_is_closed(tmp_path, forgotten):
+    stood_still = []
+    for attempt in range(3):  # on a busy machine a thread may wait for a processor as long
+        gap, took = close_what_was_forgotten(tmp_path / str(attempt), forgotten)
+        if gap < max(took / 2, 0.05):
+            return
+        stood_still.append(f"{gap:.3f} s of {took:.3f} s")
+    pytest.fail(f"another thread stood still for {', '.join(stood_still)}")
+
+
+def close_what_was_forgotten(path, forgotten):
+    """For how long another thread stood still at most meanwhile, and how long it took."""
     db = foreshore.open(path, cache_bytes="256MiB", durability="relaxed")
     table = db.table("t", key="u32")
     table.update((n, bytes(1000)) for n in range(100_000))
@@ -285,7 +296,7 @@ def test_others_run_while_what_was_forgotten_is_closed(path, forgotten):
     took = time.perf_counter() - began
     done.set()
     ticker.join()
-    assert max(gaps) < max(took / 2, 0.05), f"another thread stood still for {max(gaps):.3f} s of {took:.3f} s"
+    return max(gaps), took
 
 
 def test_a_subinterpreter_is_refused():
