@@ -288,7 +288,7 @@ fn assert_gives_way_once(
         while db.transactions().iter().all(|number| known.contains(number)) {
             thread::yield_now();
         }
-        thread::sleep(Duration::from_millis(100)); // it waits by now
+        thread::sleep(Duration::from_millis(500)); // it waits by now
         older.bytes(&table).put(b"c", b"nobody has it").unwrap();
         has_ended.store(true, SeqCst);
         older.commit().unwrap();

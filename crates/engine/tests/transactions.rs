@@ -366,9 +366,9 @@ fn a_transaction_that_waits_is_not_idle() {
     let db = Database::in_memory().unwrap();
     let t = db.byte_table("t").unwrap();
     let idle_for = |millis| TransactionOptions::new().idle_timeout(Duration::from_millis(millis));
-    let forgotten = db.begin_with(idle_for(1000)).unwrap();
+    let forgotten = db.begin_with(idle_for(1500)).unwrap();
     forgotten.bytes(&t).put(b"k", b"1").unwrap();
-    let busy = db.begin_with(idle_for(300)).unwrap();
+    let busy = db.begin_with(idle_for(700)).unwrap();
     busy.bytes(&t).put(b"k", b"2").unwrap();
     std::thread::sleep(Duration::from_millis(100));
     busy.bytes(&t).put(b"l", b"2").unwrap();
@@ -747,7 +747,7 @@ fn work_that_panics_is_rolled_back() {
 /// A single write that waits for one lock after the other waits no longer than it was told in all, and says how long it did.
 #[test]
 fn a_table_handle_has_patience_for_all_its_waits() {
-    const PATIENCE: Duration = Duration::from_secs(1);
+    const PATIENCE: Duration = Duration::from_secs(2);
     let db = Database::in_memory().unwrap();
     let t = db.byte_table("t").unwrap();
     let (key, gap) = (db.begin().unwrap(), db.begin().unwrap());

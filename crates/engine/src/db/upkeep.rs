@@ -287,7 +287,7 @@ mod tests {
         has_begun.store(false, Relaxed);
         drop(snapshot);
         await_call(&has_begun);
-        let idle = db.begin_with(TransactionOptions::new().idle_timeout(Duration::from_millis(1))).unwrap();
+        let idle = db.begin_with(TransactionOptions::new().idle_timeout(Duration::from_millis(300))).unwrap();
         idle.bytes(&table).put(b"k", b"v").unwrap();
         let put = table.with_lock_timeout(Duration::from_secs(5)).put(b"k", b"w");
         drop(stands);
