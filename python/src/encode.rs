@@ -3,8 +3,9 @@
 //! In two steps: an object becomes a [`Datum`] of its kind, which is where wrong types and numbers out of range are found;
 //! the datum is serialized by the crates that the engine's typed tables use, so that the bytes are the same.
 
-use crate::errors::{argument, encoding};
+use crate::errors::{OrRaise, argument, encoding};
 use crate::kind::{Int, Kind, Kinds};
+use foreshore::KeyPrefix;
 use foreshore_bindings::Bounds;
 use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
@@ -202,6 +203,8 @@ impl Kinds {
                 if self.raw { End::Included(stop) } else { Bounds::prefix(&stop).to }
             }
             Some(stop) => End::Excluded(self.encode_end(stop)?),
+            // Where `None` is a key it is the first one, and who includes the stop has one.
+            None if include_stop && matches!(self.key, Kind::Optional(_)) => Bounds::prefix(&[0]).to,
             None => End::Unbounded,
         };
         Ok(Bounds { from, to })
@@ -211,7 +214,11 @@ impl Kinds {
     pub fn prefix(&self, prefix: &Bound<'_, PyAny>) -> PyResult<Bounds> {
         match &self.key {
             Kind::Bytes if self.raw => Ok(Bounds::prefix(prefix.cast::<PyBytes>()?.as_bytes())),
-            Kind::Str => text_prefix(prefix.py(), prefix.cast::<PyString>()?.to_str()?),
+            Kind::Str => {
+                let text = prefix.cast::<PyString>()?;
+                let (from, to) = <str as KeyPrefix<String>>::bounds(text.to_str()?).or_raise(prefix.py())?;
+                Ok(Bounds { from, to })
+            }
             Kind::Bytes | Kind::List(_) => {
                 let encoded = self.encode_key(prefix)?;
                 Ok(Bounds::prefix(&encoded[..encoded.len() - 1])) // without the mark that no element follows
@@ -222,19 +229,4 @@ impl Kinds {
             }
         }
     }
-}
-
-/// A text's encoding ends in a way that no longer text's goes on with, so the bounds are encoded themselves.
-fn text_prefix(py: Python<'_>, prefix: &str) -> PyResult<Bounds> {
-    let Bounds { to, .. } = Bounds::prefix(prefix.as_bytes());
-    let to = match to {
-        End::Excluded(above) => {
-            let mut bytes = Vec::new();
-            let mut serializer = memcomparable::Serializer::new(&mut bytes);
-            serializer.serialize_bytes(&above).map_err(|error| encoding(py, error.to_string()))?;
-            End::Excluded(bytes)
-        }
-        unbounded => unbounded,
-    };
-    Ok(Bounds { from: End::Included(key_bytes(py, &prefix)?), to })
 }

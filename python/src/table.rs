@@ -490,7 +490,7 @@ impl Table {
         self.with(py, 1, |table| table.any(Bounds::default()))
     }
 
-    /// About how many rows have ``start <= key < stop``, without reading them all.
+    /// About how many rows have ``start <= key < stop``, without reading them all: as of now, also in a snapshot.
     #[pyo3(signature = (start = None, stop = None))]
     fn estimate(
         &self,

@@ -286,3 +286,11 @@ def test_an_iterator_goes_on_after_a_wait_in_vain(db):
     holding.commit()
     assert seen + list(rows) == list(range(1, 11))
     waiting.rollback()
+
+
+def test_none_ends_a_range_where_it_is_a_key(db):
+    table = db.table("t", key=str | None, value=int)
+    table.update({None: 1, "a": 2})
+    assert list(table.range(None, None, include_stop=True)) == [(None, 1)]
+    assert table.remove_range(None, None, include_stop=True) == 1 and list(table) == ["a"]
+    assert len(table.range(None, None)) == 1

@@ -239,9 +239,13 @@ impl TableHandle {
         Ok(self.range(bounds).keys_only().next().transpose()?.is_some())
     }
 
-    /// About how many committed rows lie in `bounds`; see [`ByteTable::estimate_range`].
+    /// About how many rows lie in `bounds` now, uncommitted ones included, also through a snapshot; see
+    /// [`ByteTable::estimate_range`].
     pub fn estimate(&self, bounds: Bounds) -> Result<u64> {
-        self.table.estimate_range(bounds)
+        match &self.through {
+            Through::Latest | Through::Snapshot(_) => self.table.estimate_range(bounds),
+            Through::Transaction(tx) => tx.read(|tx| tx.bytes(&self.table).estimate_range(bounds)),
+        }
     }
 
     /// Loads rows in strictly ascending order of their keys; see [`ByteTable::bulk_load`].

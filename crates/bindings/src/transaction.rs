@@ -223,8 +223,10 @@ pub(crate) mod tests {
         let tx = TransactionHandle::begin(&db, TransactionOptions::new()).unwrap();
         let inside = table.within(&tx);
         inside.put(b"a", b"1").unwrap();
+        assert_eq!(inside.estimate(Default::default()).unwrap(), 1);
         tx.commit().unwrap();
         assert!(!tx.is_running());
+        assert!(matches!(inside.estimate(Default::default()), Err(Error::Ended)));
         assert!(matches!(inside.put(b"a", b"2"), Err(Error::Ended)));
         assert!(matches!(tx.commit(), Err(Error::Ended)));
         assert_eq!(tx.writes().now(), 2, "both were tried");

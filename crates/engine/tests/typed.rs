@@ -247,6 +247,7 @@ fn take<T>(seen: &mut Vec<T>, value: T) -> ControlFlow<()> {
 }
 
 /// … and so are keys that could not be told from others, or could not be listed. (Where debug assertions are on.)
+#[cfg(debug_assertions)]
 #[test]
 fn keys_that_would_share_a_row_are_refused() {
     #[derive(serde::Serialize, serde::Deserialize)]

@@ -122,10 +122,10 @@ impl Pool {
         self.ensure_cleaning()?; // as in `page_to_change`
         let pid = match self.take_id() {
             // The dead keep their places until the directory has forgotten them, and a few of them wait until there are many.
-            Err(full @ Error::Full { .. }) => match self.waits.growth.time(|| self.bury_dead())? {
-                true => self.take_id()?,
-                false => return Err(full),
-            },
+            Err(Error::Full { .. }) => {
+                self.waits.growth.time(|| self.bury_dead())?;
+                self.take_id()? // if there are none left, somebody else may have buried them since
+            }
             taken => taken?,
         };
         self.table.prepare(pid);

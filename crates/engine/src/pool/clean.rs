@@ -186,13 +186,11 @@ impl Pool {
         Ok(copied.iter().map(|copied| (copied.frame, copied.entry.pid)).collect())
     }
 
-    /// Lets the directory forget what is dead by now, or as much of it as one round does; `false` if nothing is. Errors: as
-    /// [`Pool::flush_until`].
-    pub(super) fn bury_dead(&self) -> Result<bool> {
-        if self.dead.lock().is_empty() {
-            return Ok(false);
-        }
-        self.clean(&mut self.cleaning.lock(), &[]).map(|_| true)
+    /// Lets the directory forget what is dead by now, or as much of it as one round does. Errors: as [`Pool::flush_until`].
+    pub(super) fn bury_dead(&self) -> Result<()> {
+        let mut cleaning = self.cleaning.lock(); // what others have forgotten is buried by now
+        let are_any = !self.dead.lock().is_empty();
+        if are_any { self.clean(&mut cleaning, &[]).map(drop) } else { Ok(()) }
     }
 
     /// Those that died first. They stay in the list until the directory has forgotten them, so that a checkpoint sees them.

@@ -155,7 +155,8 @@ impl Pool {
     /// A frame that is free, or clean, wherever it is and however hot. Where nothing is cleaned any more one that was kept back, whose page
     /// nobody changes: they are few, and others may be reading pages into all of them.
     fn find_clean_frame(&self) -> Option<FrameId> {
-        let looks = if self.ensure_cleaning().is_err() { LOOKS } else { 0 };
+        // Once in any case: a round that then failed may have freed some before.
+        let looks = if self.ensure_cleaning().is_err() { LOOKS } else { 1 };
         let kept = (0..looks).find_map(|look| {
             thread::sleep(Duration::from_millis(look.min(1)));
             self.free.pop().or_else(|| self.find_kept_frame())

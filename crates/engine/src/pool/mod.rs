@@ -320,13 +320,14 @@ impl Pool {
         }
     }
 
-    /// The same, for a page that is going to be changed. Where nothing is cleaned any more none is read for that: the few frames that
-    /// there are then are for those who read.
+    /// The same, for a page that is going to be changed. Where nothing is cleaned any more that is refused, and none is read for it, unless
+    /// somebody waits for a frame already: the few frames that there are then are for those who read.
     #[inline]
     pub fn page_to_change(&self, pid: PageId) -> Result<Option<FramePage<'_>>> {
         match self.table.load(pid).hot() {
             Some(frame) => Ok(Some(self.frame_page(frame))),
             None => {
+                self.ensure_cleaning()?;
                 let found = self.page_slow(pid)?;
                 self.ensure_cleaning().map(|()| found)
             }

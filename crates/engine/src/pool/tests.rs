@@ -729,3 +729,56 @@ fn attempt(
     }
     lsn.map(drop).ok_or(Restart)
 }
+
+/// Nothing is read for a change that is refused.
+#[test]
+fn what_cannot_be_changed_is_not_read_for_that() {
+    let disk = SimDisk::new(1);
+    let (chain, result) = run(&disk, 1);
+    let chain = chain.expect("created");
+    let pool = &chain.pool;
+    result.and_then(|()| pool.flush_all()).expect("no faults");
+    let cold = *chain.leaves.values().find(|pid| pool.is_on_disk(**pid)).expect("more leaves than frames");
+    pool.end_cleaning(&Error::Poisoned { cause: "a test".into() });
+    assert!(pool.page_to_change(cold).is_err());
+    assert!(pool.is_on_disk(cold), "it was read in vain");
+}
+
+/// A round that finds the disk full has freed frames all the same: who waits for one takes it.
+#[test]
+fn who_waits_takes_what_a_round_freed_before_it_failed() {
+    let disk = SimDisk::new(1);
+    let (chain, result) = run(&disk, 1);
+    let mut chain = chain.expect("created");
+    let pool = Arc::clone(&chain.pool);
+    result.and_then(|()| pool.flush_all()).expect("no faults");
+    {
+        let slots = &mut pool.cleaning.lock().slots;
+        slots.take(slots.free()).expect("they are free");
+    }
+    disk.set_capacity(disk.used_bytes());
+    while pool.free.pop().is_some() {} // others have them
+    let on_disk = chain.leaves.iter().find(|(_, pid)| pool.is_on_disk(**pid));
+    let cold = *on_disk.expect("more leaves than frames").0;
+    let resident: Vec<_> =
+        chain.leaves.iter().filter_map(|(key, pid)| Some((pool.resident(*pid)?.frame, *key))).collect();
+    // The page that the hand comes to next is the only one that stays clean.
+    let clean = loop {
+        let next = (pool.next_frame().0 + 1) % FRAMES as u32;
+        if let Some((_, key)) = resident.iter().find(|(frame, _)| frame.0 == next) {
+            break *key;
+        }
+    };
+    for (_, key) in &resident {
+        let used = if *key == clean { chain.read(*key) } else { chain.write(*key) };
+        used.expect("a change needs no space");
+    }
+    let round = pool.cleaning.lock();
+    let _cleaner = Cleaner::start(Arc::clone(&pool)).expect("a thread");
+    thread::scope(|scope| {
+        let reader = scope.spawn(|| chain.read(cold));
+        thread::sleep(Duration::from_millis(50)); // by now it waits for the round
+        drop(round);
+        reader.join().expect("no panic").expect("the round has freed a frame");
+    });
+}
