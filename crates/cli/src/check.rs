@@ -36,8 +36,8 @@ its table from both ends up to there (scan, scan --reverse), other tables as alw
 pub struct CheckArgs {
     #[command(flatten)]
     db: DbArgs,
-    /// Ignore the leaf directory and build it again by reading every slot of the leaf file: the last resort. Keep a
-    /// copy of the database's directory first
+    /// Build the leaf directory again by reading every slot of the leaf files: the last resort. If it can be read, it
+    /// still says which leaves there are. Keep a copy of the database's directory first
     #[arg(long)]
     rebuild: bool,
 }

@@ -19,10 +19,10 @@ const BYTES_PER_SECOND: f64 = 1.5e9;
 const SECONDS_AT_HAND: f64 = 4.0;
 
 /// Sees to it that the next so many bytes which anybody takes are at hand: writes as many, and gives them back. At most half of
-/// what the system has available, and nothing where it does not tell or where a control group bounds what this process may have:
+/// what is free (what the system caches is at hand already, and some engines' rows are there), and nothing where it does not tell or where a control group bounds what this process may have:
 /// that is what is measured there.
 pub(crate) fn touch(bytes: u64) {
-    let bytes = bytes.min(available() / 2);
+    let bytes = bytes.min(free() / 2);
     let Ok(mut memory) = usize::try_from(bytes).map_err(std::io::Error::other).and_then(MmapMut::map_anon)
     else {
         return;
@@ -53,16 +53,33 @@ pub(crate) fn bytes_for(seconds: f64) -> u64 {
     (seconds.min(SECONDS_AT_HAND) * BYTES_PER_SECOND) as u64
 }
 
-/// Bytes that the system could give without swapping; 0 if it does not say, or a control group allows less than all of its memory.
-fn available() -> u64 {
-    let known = memory::of_machine("MemTotal:").zip(memory::of_machine("MemAvailable:"));
-    let is_bounded = |total| memory::limit().is_some_and(|limit| limit < total);
-    known.map_or(0, |(total, available)| if is_bounded(total) { 0 } else { available })
+/// Bytes that nobody has, and that the system caches nothing in; 0 if it does not say, or a control group allows less than all of its
+/// memory.
+fn free() -> u64 {
+    free_of(memory::of_machine, memory::limit())
+}
+
+fn free_of(tells: impl Fn(&str) -> Option<u64>, limit: Option<u64>) -> u64 {
+    let is_bounded = |total| limit.is_some_and(|limit| limit < total);
+    let known = tells("MemTotal:").zip(tells("MemFree:"));
+    known.map_or(0, |(total, free)| if is_bounded(total) { 0 } else { free })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_the_system_caches_is_left_to_it() {
+        let tells = |line: &str| match line {
+            "MemTotal:" => Some(8 << 30),
+            "MemAvailable:" => Some(7 << 30),
+            "MemFree:" => Some(2 << 30),
+            _ => None,
+        };
+        assert_eq!((free_of(tells, None), free_of(tells, Some(8 << 30))), (2 << 30, 2 << 30));
+        assert_eq!(free_of(tells, Some(4 << 30)), 0);
+    }
 
     #[test]
     fn parts_are_whole_pages_and_none_is_left() {

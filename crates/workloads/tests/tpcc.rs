@@ -180,6 +180,48 @@ enum Damage {
     Zero(usize, usize),
 }
 
+/// A database that has taken new orders, and is consistent.
+fn ordered() -> MapTxStore {
+    let store = MapTxStore::default();
+    let tpcc = Tpcc::open(&store, SMALL, 4).unwrap();
+    tpcc.load(1, &silent).unwrap();
+    let mut terminal = tpcc.terminal(1, Home::Any, Mix::NewOrder).unwrap();
+    for _ in 0..400 {
+        terminal.step().unwrap();
+    }
+    tpcc.check(&silent).unwrap();
+    drop(terminal);
+    store
+}
+
+/// Rows of other items do not go unnoticed because sums over a warehouse, and balances, are as they were.
+#[test]
+fn what_was_ordered_is_held_to_its_item() {
+    let put = |store: &MapTxStore, table: &str, (key, row): (&[u8], &[u8])| {
+        let table = store.table(table).unwrap();
+        store.session().unwrap().transact(TxKind::ReadWrite, |tx| tx.put(&table, key, row)).unwrap();
+    };
+    let must_find =
+        |store: &MapTxStore, condition: &str| match Tpcc::open(store, SMALL, 4).unwrap().check(&silent) {
+            Err(BenchError::Wrong(what)) => assert!(what.contains(condition), "{what}"),
+            other => panic!("{condition}: {other:?}"),
+        };
+    let store = ordered();
+    let stocks = rows(&store, "stock");
+    let [first, other] =
+        [&stocks[0], stocks[1..200].iter().find(|(_, row)| row[4..16] != stocks[0].1[4..16]).unwrap()];
+    put(&store, "stock", (&first.0, &other.1));
+    put(&store, "stock", (&other.0, &first.1));
+    must_find(&store, "stock condition");
+
+    let store = ordered();
+    let (key, mut row) = rows(&store, "order_line").pop().unwrap();
+    assert!(key[5..9] > SMALL.customers.to_be_bytes()[..], "it was ordered since the load");
+    row[17] ^= 1; // its amount
+    put(&store, "order_line", (&key, &row));
+    must_find(&store, "price condition");
+}
+
 /// Harms the first row of a table.
 fn harm(store: &MapTxStore, table: &str, damage: Damage) {
     let (key, mut row) = rows(store, table).swap_remove(0);

@@ -269,8 +269,9 @@ impl Builder {
         self
     }
 
-    /// Ignore the leaf directory and build it again by reading every slot of the leaf files: the last resort for a
-    /// database whose directory or leaves are damaged. See `foreshore check --rebuild`. Tables whose names are lost are called
+    /// Build the leaf directory again by reading every slot of the leaf files: the last resort for a database whose directory or
+    /// leaves are damaged. If the directory can be read it still says which leaves there are, and the log is redone, which must be
+    /// whole; otherwise what the leaves hold is all there is. See `foreshore check --rebuild`. Tables whose names are lost are called
     /// `recovered-16`, `recovered-17` and so on then, in the order in which they were made.
     ///
     /// ```

@@ -47,6 +47,20 @@ fn run(disk: &SimDisk, seed: u64) -> (Option<Chain>, Result<()>) {
     (Some(chain), result)
 }
 
+/// Nothing of it is to be written, and there is no slot for what is changed.
+fn clean_chain_on_a_full_disk() -> Chain {
+    let disk = SimDisk::new(1);
+    let (chain, result) = run(&disk, 1);
+    let chain = chain.expect("created");
+    result.and_then(|()| chain.pool.flush_all()).expect("no faults");
+    {
+        let slots = &mut chain.pool.cleaning.lock().slots;
+        slots.take(slots.free()).expect("they are free");
+    }
+    disk.set_capacity(disk.used_bytes());
+    chain
+}
+
 fn reopen(chain: Chain, disk: &SimDisk) -> Chain {
     chain
         .reopen(Arc::new(disk.clone()), &small(), Some(disk.clone()))
@@ -258,16 +272,8 @@ fn cleaning_works_on_a_full_disk() {
 /// What is dead gives its slots to what is not, also where there is no other one.
 #[test]
 fn the_dead_leave_their_slots_to_the_living() {
-    let disk = SimDisk::new(1);
-    let (chain, result) = run(&disk, 1);
-    let mut chain = chain.expect("created");
+    let mut chain = clean_chain_on_a_full_disk();
     let pool = Arc::clone(&chain.pool);
-    result.and_then(|()| pool.flush_all()).expect("no faults");
-    {
-        let slots = &mut pool.cleaning.lock().slots;
-        slots.take(slots.free()).expect("they are free");
-    }
-    disk.set_capacity(disk.used_bytes());
     chain.absorb(0).expect("it needs no space");
     pool.flush_all().expect("one page less is one slot more");
     assert!(pool.dead.lock().is_empty());
@@ -747,16 +753,8 @@ fn what_cannot_be_changed_is_not_read_for_that() {
 /// A round that finds the disk full has freed frames all the same: who waits for one takes it.
 #[test]
 fn who_waits_takes_what_a_round_freed_before_it_failed() {
-    let disk = SimDisk::new(1);
-    let (chain, result) = run(&disk, 1);
-    let mut chain = chain.expect("created");
+    let mut chain = clean_chain_on_a_full_disk();
     let pool = Arc::clone(&chain.pool);
-    result.and_then(|()| pool.flush_all()).expect("no faults");
-    {
-        let slots = &mut pool.cleaning.lock().slots;
-        slots.take(slots.free()).expect("they are free");
-    }
-    disk.set_capacity(disk.used_bytes());
     while pool.free.pop().is_some() {} // others have them
     let on_disk = chain.leaves.iter().find(|(_, pid)| pool.is_on_disk(**pid));
     let cold = *on_disk.expect("more leaves than frames").0;

@@ -44,7 +44,7 @@ impl Latch {
     }
 }
 
-/// A machine of [`CORES_MAX`] cores, some of which work. The last level is that of all of them, however many work: who adds a
+/// A machine of `CORES_MAX` cores, some of which work. The last level is that of all of them, however many work: who adds a
 /// core adds no cache.
 pub struct ManyCores {
     machine: Machine,

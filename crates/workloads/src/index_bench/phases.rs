@@ -258,10 +258,9 @@ fn mixed<K: Keys>(
 
 /// Resident memory of the process, 0 where `/proc` is missing.
 pub fn resident_bytes() -> u64 {
-    const PAGE_BYTES: u64 = 4096;
-    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    let pages = statm.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());
-    pages.unwrap_or(0) * PAGE_BYTES
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let kib = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    kib.and_then(|kib| kib.trim().strip_suffix(" kB")?.parse::<u64>().ok()).unwrap_or(0) << 10
 }
 
 #[cfg(test)]

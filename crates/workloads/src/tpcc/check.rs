@@ -1,4 +1,4 @@
-//! The consistency conditions (clause 3.3.2), and three of our own about what the standard's database does not have.
+//! The consistency conditions (clause 3.3.2), and four of our own about what the standard's database does not have.
 //!
 //! All is read in one read-only transaction, so the conditions can be checked while terminals are at work. HISTORY is added
 //! up first, since customers pay at foreign districts; then district follows district; stocks come last, since orders take
@@ -6,7 +6,7 @@
 
 use crate::kv::{BenchError, Progress, Tell};
 use crate::tpcc::access::read;
-use crate::tpcc::row::{self, customer, district, history, order_line, orders, stock, warehouse};
+use crate::tpcc::row::{self, customer, district, history, item, order_line, orders, stock, warehouse};
 use crate::tpcc::schema::{DISTRICTS, Table, Tables, key};
 use crate::tpcc::{Scale, Tpcc};
 use crate::tx_store::{KEYS_END, Tx, TxError, TxKind, TxSession, TxStore};
@@ -16,7 +16,7 @@ use std::ops::ControlFlow;
 impl<S: TxStore> Tpcc<'_, S> {
     /// Checks the consistency conditions in one read-only transaction; transactions may run meanwhile.
     ///
-    /// These are the conditions of clause 3.3.2, number 11 in the form that deliveries keep, and that stocks and the two
+    /// These are the conditions of clause 3.3.2, number 11 in the form that deliveries keep, and that stocks, prices and the two
     /// indexes agree with the rows they are about.
     ///
     /// Errors: [`BenchError::Wrong`] names the condition that does not hold, and where.
@@ -59,6 +59,7 @@ const CONDITION_12: &str = "consistency condition 12 (C_BALANCE + C_YTD_PAYMENT 
 const NAMES: &str = "index of customers by name";
 const LAST_ORDERS: &str = "index of orders by customer";
 const STOCKS: &str = "stock condition (S_YTD, S_ORDER_CNT, S_REMOTE_CNT = what was ordered since the load)";
+const PRICES: &str = "price condition (OL_AMOUNT = OL_QUANTITY * I_PRICE of what was ordered since the load)";
 const SIZES: &str = "cardinality of tables that never grow";
 
 /// A check under way.
@@ -74,8 +75,16 @@ struct Payments {
     by_customer: Vec<i64>,
 }
 
-/// What lines ordered since the load took from a warehouse's stocks: quantity, lines, lines ordered elsewhere.
-type Taken = [u64; 3];
+/// What lines ordered since the load took from a stock: quantity, lines, lines ordered elsewhere.
+type Taken = [u32; 3];
+
+/// What there is to be ordered.
+struct Goods {
+    /// Prices of the items.
+    prices: Vec<u32>,
+    /// What was taken of each item, warehouse after warehouse.
+    taken: Vec<Taken>,
+}
 
 /// Everything about a district that more than one condition needs.
 struct District {
@@ -115,14 +124,15 @@ impl District {
 
 impl<T: Tx> Check<'_, T> {
     fn all(mut self, tell: &dyn Fn(u64)) -> Result<(), TxError> {
-        self.items()?;
+        let prices = self.prices()?;
         let payments = self.payments()?;
-        let mut taken = vec![Taken::default(); self.scale.warehouses as usize];
+        let taken = vec![Taken::default(); self.scale.warehouses as usize * prices.len()];
+        let mut goods = Goods { prices, taken };
         let mut done = 0;
         for w in 1..=self.scale.warehouses {
             let mut ytd = 0;
             for d in 1..=DISTRICTS {
-                let district = self.district(w, d, &mut taken)?;
+                let district = self.district(w, d, &mut goods)?;
                 condition_2(&district)?;
                 condition_3(&district)?;
                 condition_4(&district)?;
@@ -142,17 +152,18 @@ impl<T: Tx> Check<'_, T> {
             ensure_equal!(CONDITION_1, format!("warehouse {w}"), w_ytd, ytd);
             ensure_equal!(CONDITION_8, format!("warehouse {w}"), w_ytd, paid);
         }
-        (1..).zip(&taken).try_for_each(|(w, taken)| self.stocks(w, taken))
+        let of_warehouses = goods.taken.chunks(goods.prices.len());
+        (1..).zip(of_warehouses).try_for_each(|(w, taken)| self.stocks(w, taken))
     }
 
-    fn items(&mut self) -> Result<(), TxError> {
-        let mut items = 0;
-        self.each(&self.tables.item, &[], KEYS_END, |_, _| {
-            items += 1;
+    fn prices(&mut self) -> Result<Vec<u32>, TxError> {
+        let mut prices = Vec::new();
+        self.each(&self.tables.item, &[], KEYS_END, |_, row| {
+            prices.push(item::PRICE.get(row));
             Ok(())
         })?;
-        ensure_equal!(SIZES, "ITEM", items, self.scale.items);
-        Ok(())
+        ensure_equal!(SIZES, "ITEM", prices.len(), self.scale.items as usize);
+        Ok(prices)
     }
 
     fn payments(&mut self) -> Result<Payments, TxError> {
@@ -180,13 +191,13 @@ impl<T: Tx> Check<'_, T> {
     }
 
     /// Gathers orders, lines and undelivered orders.
-    fn district(&mut self, w: u32, d: u8, taken: &mut [Taken]) -> Result<District, TxError> {
+    fn district(&mut self, w: u32, d: u8, goods: &mut Goods) -> Result<District, TxError> {
         let (next_o_id, ytd) = read(self.tx, &self.tables.district, &key::district(w, d), |row| {
             (district::NEXT_O_ID.get(row), district::YTD.get(row))
         })?;
         let orders = self.district_orders((w, d, next_o_id))?;
         let mut district = District { w, d, next_o_id, ytd, orders, new_orders: Vec::new(), lines: 0 };
-        self.district_lines(&mut district, taken)?;
+        self.district_lines(&mut district, goods)?;
         let (from, to) = (key::order(w, d, 0), key::order(w, d + 1, 0));
         self.each(&self.tables.new_order, &from, &to, |key, _| {
             district.new_orders.push(key::number(key, 5));
@@ -213,7 +224,7 @@ impl<T: Tx> Check<'_, T> {
         Ok(all)
     }
 
-    fn district_lines(&mut self, district: &mut District, taken: &mut [Taken]) -> Result<(), TxError> {
+    fn district_lines(&mut self, district: &mut District, goods: &mut Goods) -> Result<(), TxError> {
         let District { w, d, .. } = *district;
         let loaded_orders = self.scale.customers;
         let (from, to) = (key::order_line(w, d, 0, 0), key::order_line(w, d + 1, 0, 0));
@@ -235,14 +246,9 @@ impl<T: Tx> Check<'_, T> {
                 _ => order.delivered_amount += i64::from(order_line::AMOUNT.get(row)),
             }
             if o > loaded_orders {
-                let supply_w = order_line::SUPPLY_W_ID.get(row);
-                let taken = (supply_w as usize).checked_sub(1).and_then(|at| taken.get_mut(at));
-                let Some([quantity, lines, remote]) = taken else {
-                    return Err(broken(STOCKS, &format!("order {o}"), &format!("supplied by {supply_w}")));
-                };
-                *quantity += u64::from(order_line::QUANTITY.get(row));
-                *lines += 1;
-                *remote += u64::from(supply_w != w);
+                take(goods, w, row).map_err(|(condition, what)| {
+                    broken(condition, &format!("warehouse {w}, district {d}, order {o}"), &what)
+                })?;
             }
             Ok(())
         })
@@ -327,17 +333,17 @@ impl<T: Tx> Check<'_, T> {
         Ok(())
     }
 
-    fn stocks(&mut self, w: u32, taken: &Taken) -> Result<(), TxError> {
-        let mut found = Taken::default();
+    fn stocks(&mut self, w: u32, taken: &[Taken]) -> Result<(), TxError> {
         let mut items = 0;
-        self.each(&self.tables.stock, &key::stock(w, 0), &key::stock(w + 1, 0), |_, row| {
+        self.each(&self.tables.stock, &key::stock(w, 0), &key::stock(w + 1, 0), |key, row| {
             let counts = [stock::YTD.get(row), stock::ORDER_CNT.get(row), stock::REMOTE_CNT.get(row)];
-            found.iter_mut().zip(counts).for_each(|(sum, count)| *sum += u64::from(count));
+            let i = key::number(key, 4);
+            let expected = (i as usize).checked_sub(1).and_then(|at| taken.get(at));
+            ensure_equal!(STOCKS, format!("warehouse {w}, item {i}"), Some(&counts), expected);
             items += 1;
             Ok(())
         })?;
         ensure_equal!(SIZES, format!("warehouse {w}, STOCK"), items, self.scale.items);
-        ensure_equal!(STOCKS, format!("warehouse {w}"), found, *taken);
         Ok(())
     }
 
@@ -416,6 +422,23 @@ impl Payments {
     fn district(&self, w: u32, d: u8) -> i64 {
         self.by_district[(w as usize - 1) * usize::from(DISTRICTS) + usize::from(d) - 1]
     }
+}
+
+/// A line of a warehouse's order takes from a stock; else the condition that does not hold, and why.
+fn take(goods: &mut Goods, w: u32, line: &[u8]) -> Result<(), (&'static str, String)> {
+    let (supply_w, i) = (order_line::SUPPLY_W_ID.get(line), order_line::I_ID.get(line));
+    let (quantity, amount) = (u32::from(order_line::QUANTITY.get(line)), order_line::AMOUNT.get(line));
+    let item = (i as usize).checked_sub(1).filter(|item| *item < goods.prices.len());
+    let stocks = (supply_w as usize).checked_sub(1).map(|stocks| stocks * goods.prices.len());
+    let taken = stocks.zip(item).and_then(|(stocks, item)| goods.taken.get_mut(stocks + item));
+    let Some((item, [sum, lines, remote])) = item.zip(taken) else {
+        return Err((STOCKS, format!("item {i}, supplied by {supply_w}")));
+    };
+    *sum += quantity;
+    *lines += 1;
+    *remote += u32::from(supply_w != w);
+    let cost = quantity * goods.prices[item];
+    if amount == cost { Ok(()) } else { Err((PRICES, format!("item {i} for {amount}, but {cost}"))) }
 }
 
 /// A district's place among all; `None` if there is no such district.
