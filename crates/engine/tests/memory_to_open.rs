@@ -51,5 +51,6 @@ fn an_opening_takes_little_for_each_leaf() {
     db.close().unwrap();
     let (peak, _db) = peak_of_opening();
     let bytes_a_leaf = peak.saturating_sub(of_an_empty_one) / leaves;
+    println!("{bytes_a_leaf} bytes a leaf");
     assert!(bytes_a_leaf < 140, "{bytes_a_leaf} bytes a leaf");
 }

@@ -399,15 +399,21 @@ mod tests {
         assert_eq!(rows.unwrap(), [(b"b".to_vec(), b"1".to_vec())]);
     }
 
+    /// A row in each of two leaves, the right one of which is on disk alone.
+    fn with_right_leaf_on_disk(db: &Database) -> (ByteTable, [PageId; 2]) {
+        let table = with_leaves(db, [b"a", b"b"]);
+        let [left, right] = [b"a", b"b"].map(|key| table.tree.seek(key).unwrap());
+        table.tree.pool.flush_all().unwrap();
+        table.tree.pool.evict_now(right);
+        (table, [left, right])
+    }
+
     /// Where a leaf's fence says that nothing of the range follows, the next leaf is not read.
     #[test]
     fn a_walk_reads_no_leaf_beyond_its_range() {
         let db = Database::in_memory().unwrap();
-        let table = with_leaves(&db, [b"a", b"b"]);
+        let (table, [left, right]) = with_right_leaf_on_disk(&db);
         let tree = &table.tree;
-        let [left, right] = [b"a", b"b"].map(|key| tree.seek(key).unwrap());
-        tree.pool.flush_all().unwrap();
-        tree.pool.evict_now(right);
         assert_eq!(table.range(..b"b").count(), 1);
         assert!(tree.pool.is_on_disk(right), "upwards");
         table.get(b"b").unwrap();
@@ -420,11 +426,8 @@ mod tests {
     #[test]
     fn a_walk_under_locks_reads_no_leaf_beyond_its_range() {
         let db = Database::in_memory().unwrap();
-        let table = with_leaves(&db, [b"a", b"b"]);
+        let (table, [left, right]) = with_right_leaf_on_disk(&db);
         let tree = &table.tree;
-        let [left, right] = [b"a", b"b"].map(|key| tree.seek(key).unwrap());
-        tree.pool.flush_all().unwrap();
-        tree.pool.evict_now(right);
         let begin = |isolation| db.begin_with(TransactionOptions::new().isolation(isolation)).unwrap();
         let tx = begin(Isolation::RepeatableRead);
         assert_eq!(tx.bytes(&table).range(..b"b").count(), 1);
