@@ -60,7 +60,7 @@ fn steps() -> io::Result<Vec<Step>> {
 /// Does the steps whose names contain one of `only`, or all.
 pub fn run(only: &[String]) -> io::Result<bool> {
     let mut steps = steps()?;
-    choose(&mut steps, only, "step", |step, part| step.name.contains(part))?;
+    choose(&mut steps, only, "step", |step| &step.name, |name, part| name.contains(part))?;
     run_all(&steps)
 }
 

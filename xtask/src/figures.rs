@@ -250,7 +250,7 @@ type Turn = BTreeMap<&'static str, Vec<Map<String, Value>>>;
 /// Measures, and prints the table after each turn. `Ok(true)`, or why not.
 pub fn run(options: &Options) -> io::Result<bool> {
     let mut figures: Vec<_> = FIGURES.iter().collect();
-    choose(&mut figures, &options.only, "figure", |figure, part| figure.name.contains(part))?;
+    choose(&mut figures, &options.only, "figure", |figure| figure.name, |name, part| name.contains(part))?;
     let needed: Vec<_> =
         figures.iter().flat_map(|figure| figure.of.fields()).map(|field| field.run).collect();
     let runs: Vec<_> = RUNS.iter().filter(|(name, _)| needed.contains(name)).collect();

@@ -3,7 +3,7 @@
 //! One build with `--cfg seeded_bugs` serves for all of them: it takes the bug's name from the environment
 //! (`crates/base/src/seeded.rs`). The builds for model checkers are those of CI's own steps, which name no bug.
 
-use crate::step::{Cargo, Step, Work, run_all};
+use crate::step::{Cargo, Step, Work, choose, run_all};
 use std::io;
 use std::time::Duration;
 
@@ -235,12 +235,9 @@ pub fn ci_steps() -> io::Result<Vec<Step>> {
 
 /// `cargo xtask seeded`: the named bugs, or all.
 pub fn run(names: &[String]) -> io::Result<bool> {
-    if let Some(unknown) = names.iter().find(|name| !BUGS.iter().any(|bug| bug.name == **name)) {
-        let known: Vec<_> = BUGS.iter().map(|bug| bug.name).collect();
-        return Err(io::Error::other(format!("no seeded bug {unknown}; there are {}", known.join(", "))));
-    }
-    let wanted = |bug: &&Bug| names.is_empty() || names.iter().any(|name| name == bug.name);
-    run_all(&BUGS.iter().filter(wanted).map(Bug::step).collect::<io::Result<Vec<_>>>()?)
+    let mut bugs: Vec<_> = BUGS.iter().collect();
+    choose(&mut bugs, names, "seeded bug", |bug| bug.name, |name, wanted| name == wanted)?;
+    run_all(&bugs.into_iter().map(Bug::step).collect::<io::Result<Vec<_>>>()?)
 }
 
 #[cfg(test)]

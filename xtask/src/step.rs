@@ -304,19 +304,21 @@ struct Done {
     took: Duration,
 }
 
-/// Keeps those of `all` that one of `only` stands for, or all if there is no such.
+/// Keeps those of `all` whose name one of `only` stands for, as `is_meant` says of a name and it, or all if there is no such.
 ///
 /// Errors: one of them stands for nothing. Left out without a word, it would be thought done.
 pub fn choose<T>(
     all: &mut Vec<T>,
     only: &[String],
     what: &str,
-    is_meant: impl Fn(&T, &str) -> bool,
+    name: impl Fn(&T) -> &str,
+    is_meant: fn(&str, &str) -> bool,
 ) -> io::Result<()> {
-    if let Some(unknown) = only.iter().find(|name| !all.iter().any(|one| is_meant(one, name))) {
-        return Err(io::Error::other(format!("there is no {what} {unknown:?}")));
+    if let Some(unknown) = only.iter().find(|part| !all.iter().any(|one| is_meant(name(one), part))) {
+        let known: Vec<_> = all.iter().map(name).collect();
+        return Err(io::Error::other(format!("no {what} {unknown:?}; there are {}", known.join(", "))));
     }
-    all.retain(|one| only.is_empty() || only.iter().any(|name| is_meant(one, name)));
+    all.retain(|one| only.is_empty() || only.iter().any(|part| is_meant(name(one), part)));
     Ok(())
 }
 
@@ -374,7 +376,7 @@ mod tests {
         let choose = |only: &[&str]| {
             let mut all = vec!["lints", "docs"];
             let only: Vec<_> = only.iter().map(|name| (*name).to_owned()).collect();
-            choose(&mut all, &only, "step", |one, name| one.contains(name)).map(|()| all)
+            choose(&mut all, &only, "step", |one| one, |name, part| name.contains(part)).map(|()| all)
         };
         assert_eq!(choose(&[]).unwrap(), ["lints", "docs"]);
         assert_eq!(choose(&["lint"]).unwrap(), ["lints"]);

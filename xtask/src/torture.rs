@@ -105,7 +105,7 @@ impl Outcome {
 /// Tortures until the time is over. `Ok(true)` if the ledger has no finding.
 pub fn run(options: &Options) -> io::Result<bool> {
     let mut targets: Vec<_> = TARGETS.iter().collect();
-    choose(&mut targets, &options.only, "target", |target, name| target.name == name)?;
+    choose(&mut targets, &options.only, "target", |target| target.name, |name, wanted| name == wanted)?;
     let mut ledger = Ledger::open(&options.ledger, options.resume)?;
     build(&targets, &ledger)?;
     let commit = commit()?;
