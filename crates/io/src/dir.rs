@@ -5,7 +5,7 @@
 //! Everything is opened relative to the directory's descriptor, so the database survives a rename of its directory.
 //! Transfers go on after interrupts and short counts; a failed sync is passed on and never tried again (I2).
 
-use crate::lock::DirLock;
+use crate::lock::{DirLock, wait_for_rest};
 use crate::map::Mapping;
 use crate::ring;
 use crate::{
@@ -163,6 +163,7 @@ impl Vfs for DirVfs {
                 opened => opened?,
             },
         };
+        wait_for_rest(&fd)?;
         Ok(Arc::new(DirFile::new(fd, access)))
     }
 
@@ -442,6 +443,8 @@ mod tests {
     use super::*;
     use std::cell::RefCell;
     use std::process;
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
 
     /// I1 for directories: nobody knows whether the one that is there is durable.
     #[test]
@@ -527,6 +530,26 @@ mod tests {
             let error = write(&full, &writes).expect_err(name);
             assert_eq!(error.kind(), io::ErrorKind::StorageFull, "{name}");
         }
+        fs::remove_dir_all(&path).expect("removing it");
+    }
+
+    /// O4 in `lock.rs`: it may be a write of a killed owner, which the system carries out without it. The file may be elsewhere.
+    #[test]
+    fn who_opens_a_file_waits_for_what_is_under_way() {
+        let path = std::env::temp_dir().join(format!("foreshore-io-rest-of-{}", process::id()));
+        let vfs = DirVfs::open(path.join("db"), true).expect("a temporary directory");
+        let leaves = fs::File::create(path.join("leaves")).expect("a new file");
+        std::os::unix::fs::symlink("../leaves", path.join("db/leaves.db")).expect("a link to it");
+        flock(&leaves, FlockOperation::LockShared).expect("nobody else has it");
+        let (tell, told) = channel();
+        thread::scope(|scope| {
+            let open = || vfs.open("leaves.db", Access::Direct, false).map(drop);
+            scope.spawn(move || tell.send(open()).expect("a listener"));
+            let early = told.recv_timeout(Duration::from_millis(200));
+            drop(leaves);
+            assert!(early.is_err(), "open beside a write");
+            told.recv().expect("who opens it").expect("all have landed");
+        });
         fs::remove_dir_all(&path).expect("removing it");
     }
 

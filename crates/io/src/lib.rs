@@ -43,7 +43,8 @@ pub enum Access {
 /// One database directory. Names are flat: one with a `/` in it is `InvalidInput`.
 pub trait Vfs: Send + Sync + 'static {
     /// Opens a file for reading and writing. `create` makes an empty one if the name is absent; without it an absent
-    /// name is `ErrorKind::NotFound`.
+    /// name is `ErrorKind::NotFound`. One for direct access is waited for while writes of a killed process may still be under
+    /// way there, up to half a minute: then `TimedOut`.
     fn open(&self, name: &str, access: Access, create: bool) -> io::Result<Arc<dyn File>>;
     /// Removes a name; an absent one is `NotFound`.
     fn remove(&self, name: &str) -> io::Result<()>;

@@ -8,20 +8,20 @@
 //!   descriptor is closed on exec; a child forked without exec holds a copy until it exits.
 //! - O2: only the process that took the lock gives it up: a forked child that drops its copy of the guard does not.
 //! - O3: who removes the file lets nobody in: the next one is another file, but the directory is the same.
-//! - O4: what a killed owner handed to a ring goes on without it, and has its file open, and a shared lock on that: the next
-//!   owner waits until all files are [at rest](wait_for_rest). Otherwise a write from before could land on what the next one wrote.
+//! - O4: what a killed owner handed to a ring goes on without it, and has its file open, and a shared lock on that: who opens
+//!   the file next waits until it is [at rest](wait_for_rest). Otherwise a write from before could land on what the next one wrote.
 
 use crate::LockError;
 use foreshore_base::seeded_bug;
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{Dir, FileType, FlockOperation, Mode, OFlags, flock, ftruncate, openat};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, ftruncate, openat};
 use rustix::io::{Errno, pread, pwrite, retry_on_intr};
 use std::io::{self, ErrorKind};
 use std::process;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long the next owner waits for what a killed one has begun (O4).
+/// How long who opens a file waits for what a killed owner has begun there (O4).
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The lock; given up on drop.
@@ -32,7 +32,7 @@ pub(crate) struct DirLock {
 }
 
 impl DirLock {
-    /// Takes the lock file `name` of `dir` without waiting for its owner, but for what a killed one has begun (O4).
+    /// Takes the lock file `name` of `dir`, without waiting.
     pub(crate) fn take(dir: impl AsFd, name: &str) -> Result<Self, LockError> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
         let file = openat(&dir, name, flags, Mode::from_raw_mode(0o644)).map_err(io::Error::from)?;
@@ -43,7 +43,6 @@ impl DirLock {
             Err(Errno::WOULDBLOCK) => return Err(LockError::Held(read_pid(&file))),
             Err(error) => return Err(LockError::Io(error.into())),
         }
-        wait_for_rest(&dir, name)?;
         let owner = process::id();
         match write_pid(&file, owner) {
             // The number is only for those who are refused. On a full disk rows can still be read, and removed.
@@ -77,35 +76,24 @@ fn try_lock_directory(dir: &OwnedFd) -> Result<(), Errno> {
     }
 }
 
-/// Waits until nothing that a killed owner has begun is under way in any file but the lock file (O4).
+/// Waits until nothing that a killed owner has begun is under way in this file, which can be written (O4).
 ///
-/// Errors: `TimedOut` if that takes too long, and what the system reports.
-fn wait_for_rest(dir: &OwnedFd, lock_name: &str) -> io::Result<()> {
+/// Errors: `TimedOut` if that takes too long.
+pub(crate) fn wait_for_rest(file: &OwnedFd) -> io::Result<()> {
     let until = Instant::now() + PATIENCE;
-    for entry in Dir::read_from(dir)? {
-        let entry = entry?;
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        if !may_be_ours(entry.file_type()) || entry.file_name().to_bytes() == lock_name.as_bytes() {
-            continue;
-        }
-        let file = match retry_on_intr(|| openat(dir, entry.file_name(), flags, Mode::empty())) {
-            Err(shortage @ (Errno::MFILE | Errno::NFILE | Errno::NOMEM)) => return Err(shortage.into()),
-            file => file.ok(), // gone, or none of ours
-        };
-        while file.as_ref().is_some_and(|file| try_lock(file) == Err(Errno::WOULDBLOCK)) {
-            if Instant::now() > until {
-                let why = "writes that a killed process began have not reached the disk yet; try again later";
+    loop {
+        match try_lock(file) {
+            Err(Errno::WOULDBLOCK) if Instant::now() > until => {
+                let why = "another process has it locked, or a killed one began writes that have not reached the disk yet; try again later";
                 return Err(io::Error::new(ErrorKind::TimedOut, why));
             }
-            thread::sleep(Duration::from_millis(1));
+            Err(Errno::WOULDBLOCK) => thread::sleep(Duration::from_millis(1)),
+            // Where files cannot be locked, none is marked.
+            Err(_) => return Ok(()),
+            // Not by a close: a forked child may have a copy.
+            Ok(()) => return Ok(flock(file, FlockOperation::Unlock)?),
         }
     }
-    Ok(())
-}
-
-/// What is none of ours may be of any kind; and not every filesystem tells the kind of what is.
-fn may_be_ours(kind: FileType) -> bool {
-    matches!(kind, FileType::RegularFile | FileType::Unknown)
 }
 
 fn write_pid(file: &OwnedFd, pid: u32) -> io::Result<()> {
@@ -120,35 +108,4 @@ fn read_pid(file: &OwnedFd) -> Option<u32> {
     let mut text = [0; 16];
     let read = pread(file, &mut text, 0).ok()?;
     std::str::from_utf8(&text[..read]).ok()?.trim_end().parse().ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::mpsc::channel;
-
-    /// O4: it may be a write of a killed owner, which the system carries out without it.
-    #[test]
-    fn who_comes_next_waits_for_what_is_under_way() {
-        let path = std::env::temp_dir().join(format!("foreshore-io-rest-of-{}", process::id()));
-        std::fs::create_dir(&path).expect("a temporary directory");
-        let leaves = std::fs::File::create(path.join("leaves.db")).expect("a new file");
-        flock(&leaves, FlockOperation::LockShared).expect("nobody else has it");
-        let dir = std::fs::File::open(&path).expect("the directory");
-        let (tell, told) = channel();
-        thread::scope(|scope| {
-            scope.spawn(|| tell.send(DirLock::take(&dir, "LOCK").map(drop)).expect("a listener"));
-            let early = told.recv_timeout(Duration::from_millis(200));
-            drop(leaves);
-            assert!(early.is_err(), "locked beside a write");
-            told.recv().expect("a locker").expect("all have landed");
-        });
-        std::fs::remove_dir_all(&path).expect("removing it");
-    }
-
-    #[test]
-    fn a_file_whose_kind_nobody_tells_is_waited_for() {
-        assert!(may_be_ours(FileType::Unknown) && may_be_ours(FileType::RegularFile));
-        assert!(!may_be_ours(FileType::Fifo));
-    }
 }

@@ -66,9 +66,9 @@ impl Drop for Own {
 
 /// A ring that works: a system may allow a part of what it takes, or know other transfers only.
 fn open() -> io::Result<IoUring> {
-    // The kernel looks for what is complete when the thread asks, and does not interrupt it.
-    let quiet = IoUring::builder().setup_single_issuer().setup_defer_taskrun().build(DEPTH);
-    let mut ring = quiet.or_else(|_| IoUring::new(DEPTH))?; // before Linux 6.1
+    // The thread is told of what is complete at its next call, whichever that is, and is not interrupted.
+    let quiet = IoUring::builder().setup_single_issuer().setup_coop_taskrun().build(DEPTH);
+    let mut ring = quiet.or_else(|_| IoUring::new(DEPTH))?; // before Linux 6.0
     let mut known = Probe::new();
     ring.submitter().register_probe(&mut known)?;
     if ![opcode::Read::CODE, opcode::Write::CODE].into_iter().all(|code| known.is_supported(code)) {
@@ -165,6 +165,16 @@ unsafe fn run(
     ran.unwrap_or(false) // a thread that ends, and has given up its ring
 }
 
+/// Is the kernel short of memory, or of places for what is complete?
+fn is_passing(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::WouldBlock | ErrorKind::ResourceBusy)
+}
+
+/// Is this what a process hears that has itself confined?
+fn is_refusal(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::PermissionDenied | ErrorKind::Unsupported)
+}
+
 /// Transfers under way, none of which is left behind (U1).
 struct Flying<'a> {
     ring: &'a mut IoUring,
@@ -182,19 +192,22 @@ impl Flying<'_> {
         self.count += 1;
     }
 
-    /// Waits until one of them is complete; `false`: the kernel refuses all of them.
+    /// Waits until one of them is complete; `false`: none is under way any more, and the kernel refuses the rest.
     fn wait(&mut self) -> bool {
         while let Err(error) = self.ring.submit_and_wait(1) {
-            match error.kind() {
+            let kind = error.kind();
+            // Not less if a panic left some behind that had been refused.
+            let all_refused = self.ring.submission().len() >= self.count as usize;
+            match kind {
                 ErrorKind::Interrupted => {}
-                // The kernel is short of memory or of places for what is complete: some may be.
-                ErrorKind::WouldBlock | ErrorKind::ResourceBusy => {
+                _ if all_refused && !is_passing(kind) => return false,
+                // If the process has been forbidden rings: those under way go on, and show when it comes back from any call.
+                _ if is_passing(kind) || is_refusal(kind) => {
                     if !self.ring.completion().is_empty() {
                         return true;
                     }
                     thread::yield_now();
                 }
-                _ if self.ring.submission().len() == self.count as usize => return false,
                 _ => {
                     // Nobody knows which memory the kernel is still going to use.
                     eprintln!("foreshore: io_uring has failed ({error}); the process cannot go on");
