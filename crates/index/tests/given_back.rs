@@ -28,7 +28,12 @@ unsafe impl GlobalAlloc for Counting {
 static ALLOCATOR: Counting = Counting;
 
 #[test]
-fn clear_gives_long_keys_back() {
+fn long_keys_are_given_back() {
+    clear_gives_them_back();
+    who_removed_a_few_of_megabytes_keeps_hardly_any();
+}
+
+fn clear_gives_them_back() {
     const KEYS: u64 = 20_000;
     macro_rules! test {
         ($map:ty) => {
@@ -45,4 +50,17 @@ fn clear_gives_long_keys_back() {
     test!(ByteMap);
     test!(CsbByteMap);
     test!(O2ByteMap);
+}
+
+/// Also if it rests from then on.
+fn who_removed_a_few_of_megabytes_keeps_hardly_any() {
+    const KEYS: usize = 50;
+    let map: ByteMap = ByteMap::new();
+    let key = |i: usize| i.to_be_bytes().repeat(1 << 17);
+    let before = LIVE_BYTES.load(Relaxed);
+    (0..KEYS).for_each(|i| _ = map.insert(&key(i), 0));
+    let full = LIVE_BYTES.load(Relaxed) - before;
+    (0..KEYS).for_each(|i| _ = map.remove(&key(i)));
+    let left = LIVE_BYTES.load(Relaxed).saturating_sub(before);
+    assert!(left < full / 5, "{left} of {full} bytes");
 }

@@ -131,7 +131,10 @@ impl<K: IntKey, const F: usize> Csb<K, F> {
                 }
                 continue;
             }
-            let low = separators[slot].max(expected.range.low);
+            let Some(low) = separators.get(slot) else {
+                return broken(format!("{at}: G1: no entry leads to a live slot"));
+            };
+            let low = (*low).max(expected.range.low);
             let high = separators.get(slot + 1).copied().or(expected.range.high);
             check_node(node, Range { low, high }).or_else(|what| broken(format!("{at}: {what}")))?;
             entries += node.count() as u64;
@@ -277,6 +280,23 @@ mod tests {
             at.group.nodes[2].close();
             drop(latch);
             assert!(checked.join().expect("no panic").is_err(), "entries have gone");
+        });
+    }
+
+    /// A slot behind the last one becomes live while the check waits for the first.
+    #[test]
+    fn a_group_that_grows_meanwhile_is_no_panic() {
+        let tree = &Csb::<u64, 4>::bulk_load((1..=12).map(|key| (key, key)), 1.0);
+        let pin = Pin::new();
+        let (at, _) = tree.descend::<Words<4>>(0, 1, &pin);
+        let latch = at.node().latch.exclusive();
+        std::thread::scope(|scope| {
+            let checked = scope.spawn(move || tree.check());
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            at.group.header.set_live(3);
+            drop(latch);
+            assert!(checked.join().expect("no panic").is_err(), "no entry leads there");
+            at.group.header.clear_live(3);
         });
     }
 }

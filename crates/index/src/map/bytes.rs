@@ -20,7 +20,8 @@ impl<K: AsRef<[u8]>> std::borrow::Borrow<[u8]> for Bytes<K> {
 
 /// An ordered map from byte strings to 64-bit words, for many threads. Keys are ordered as byte strings.
 ///
-/// Keys may be of any length; those above 128 bytes are kept outside of the nodes and cost a cache miss more.
+/// Keys may be of any length; those above 128 bytes are kept outside of the nodes. That costs a lookup a cache miss more; an iterator
+/// and a split copy all such keys of a node. So of texts of megabytes better keep a hash, or a number.
 /// `F` is the number of keys a node holds at most, a power of two from 4 on; `H` the words it has for the tails of keys, at least
 /// 75. A node above the leaves, which has 8 bytes more for each of `F` keys, is at most 6 KiB (no other compiles).
 ///

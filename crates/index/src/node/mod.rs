@@ -181,8 +181,8 @@ pub(crate) trait Node: Sized + Send + Sync + 'static {
     /// Copied entries.
     type Batch: Batch<Self::Key>;
 
-    /// Would this key lie outside of its node?
-    fn lies_outside(key: &Self::Key) -> bool;
+    /// How many bytes of this key would lie outside of its node.
+    fn bytes_outside_of(key: &Self::Key) -> usize;
 
     /// Memory for a node of this level, which nobody else knows.
     fn take(level: u8) -> NonNull<Self>;

@@ -288,7 +288,7 @@ impl<N: Node> Tree<N> {
     /// This key is new.
     #[inline(always)]
     fn note_outside(&self, key: &N::Key) {
-        if N::lies_outside(key) {
+        if N::bytes_outside_of(key) > 0 {
             self.counters.outside.add();
         }
     }

@@ -15,6 +15,9 @@ use foreshore_base::{Exclusive, seeded_bug};
 use std::borrow::Borrow;
 use std::ptr::NonNull;
 
+/// A removed key of so many bytes is handed over at once: a thread may keep 64 retired things for itself.
+const BULKY_BYTES: usize = 4 << 10;
+
 /// A node under its latch.
 pub(super) struct Latched<'g, N> {
     pub node: &'g N,
@@ -77,6 +80,9 @@ impl<N: Node> Tree<N> {
         let emptied = node.header().count() == 0 && node.header().link() != 0;
         drop(latch);
         self.length.add(-1);
+        if N::bytes_outside_of(key) >= BULKY_BYTES {
+            pin.hand_over();
+        }
         if emptied {
             self.unlink_empty(key, Bias::AtMost, pin);
         }

@@ -400,8 +400,8 @@ impl<const F: usize, const H: usize> Node for BytesNode<F, H> {
     const HAS_TAILS: bool = true;
 
     #[inline]
-    fn lies_outside(key: &[u8]) -> bool {
-        key.len() > INLINE_MAX
+    fn bytes_outside_of(key: &[u8]) -> usize {
+        if key.len() > INLINE_MAX { key.len() } else { 0 }
     }
 
     fn take(level: u8) -> NonNull<Self> {

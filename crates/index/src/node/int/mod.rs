@@ -308,8 +308,8 @@ impl<L: Lane, const F: usize> Node for IntNode<L, F> {
     const HAS_TAILS: bool = false;
 
     #[inline(always)]
-    fn lies_outside(_key: &L) -> bool {
-        false
+    fn bytes_outside_of(_key: &L) -> usize {
+        0
     }
 
     fn take(level: u8) -> NonNull<Self> {
