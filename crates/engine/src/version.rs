@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! bit 63      ghost: the key was removed, and the cell stays as its tombstone and as a name for gap locks
-//! bit 62      stamped: bits 0..56 are the LSN of the autocommitted write itself
+//! bit 62      autocommitted: bits 0..56 are the LSN of the autocommitted write itself
 //! bits 0..56  otherwise the transaction that wrote the cell; 0: nobody need ask
 //! ```
 //!
@@ -12,7 +12,7 @@
 use foreshore_base::{Lsn, TxnId};
 
 const GHOST: u64 = 1 << 63;
-const STAMPED: u64 = 1 << 62;
+const AUTOCOMMITTED: u64 = 1 << 62;
 
 /// See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ impl Version {
 
     /// Written by the log record that begins at `at`, and committed by it.
     pub fn autocommit(at: Lsn) -> Self {
-        Self(at.0 | STAMPED)
+        Self(at.0 | AUTOCOMMITTED)
     }
 
     /// The same writer, who removed the key.
@@ -65,7 +65,7 @@ impl Version {
     pub fn writer(self) -> Writer {
         match self.author() {
             0 => Writer::Anyone,
-            word if word & STAMPED != 0 => Writer::Autocommit(Lsn(word & !STAMPED)),
+            word if word & AUTOCOMMITTED != 0 => Writer::Autocommit(Lsn(word & !AUTOCOMMITTED)),
             word => Writer::Txn(TxnId(word)),
         }
     }

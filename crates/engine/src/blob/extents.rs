@@ -84,7 +84,7 @@ impl Extent {
 }
 
 /// Whose an extent is: the hidden table with its row, and the blob.
-type Owner = (TableId, BlobId);
+type BlobKey = (TableId, BlobId);
 
 /// All extents of a database.
 pub(crate) struct Extents {
@@ -104,7 +104,7 @@ struct Space {
     /// Blocks that the file has.
     end: u64,
     free: FreeRuns,
-    used: BTreeMap<Owner, Vec<Extent>>,
+    used: BTreeMap<BlobKey, Vec<Extent>>,
     /// Blocks of these.
     used_blocks: u64,
     /// Freed, from the earliest to the latest, each with the log position up to which it rests (X3).
@@ -139,7 +139,7 @@ impl Extents {
     /// extents are made.
     ///
     /// Errors: [`Error::Io`].
-    pub(super) fn adopt(&self, found: Result<Vec<(Owner, Extent)>>) -> Result<()> {
+    pub(super) fn adopt(&self, found: Result<Vec<(BlobKey, Extent)>>) -> Result<()> {
         let io = |what: &str, e| Error::io(format!("{what} {FILE}"), &e);
         let mut space = self.space.lock();
         match found {
@@ -158,7 +158,7 @@ impl Extents {
     /// A place for so many bytes of a blob.
     ///
     /// Errors: [`Error::Full`]; nothing was changed.
-    pub(super) fn take(&self, owner: Owner, bytes: usize, log: &Log) -> Result<Extent> {
+    pub(super) fn take(&self, owner: BlobKey, bytes: usize, log: &Log) -> Result<Extent> {
         let attempt = || self.place(owner, bytes, log.durable());
         match with_space(log, attempt) {
             Err(full @ Error::Full { .. }) => match self.rest_ends() {
@@ -169,7 +169,7 @@ impl Extents {
         }
     }
 
-    fn place(&self, owner: Owner, bytes: usize, durable: Lsn) -> Result<Extent> {
+    fn place(&self, owner: BlobKey, bytes: usize, durable: Lsn) -> Result<Extent> {
         let mut space = self.space.lock();
         if let Some(unread) = &space.unknown {
             return Err(unread.clone());
@@ -271,7 +271,7 @@ impl Extents {
     }
 
     /// The extents of a blob are garbage; records that removed their rows are in the log.
-    pub(super) fn free(&self, owner: Owner, log: &Log) {
+    pub(super) fn free(&self, owner: BlobKey, log: &Log) {
         let mut space = self.space.lock();
         let extents = space.used.remove(&owner).unwrap_or_default();
         self.rest(space, extents, log);
@@ -302,7 +302,7 @@ impl Extents {
 
 impl Space {
     /// What these extents leave free. Where two overlap, as only damaged files have them, neither is ever freed.
-    fn of(mut found: Vec<(Owner, Extent)>) -> Self {
+    fn of(mut found: Vec<(BlobKey, Extent)>) -> Self {
         found.sort_by_key(|(_, extent)| extent.block);
         let mut space = Self::default();
         let mut last = None;
@@ -322,7 +322,7 @@ impl Space {
         space
     }
 
-    fn occupy(&mut self, owner: Owner, extent: Extent) {
+    fn occupy(&mut self, owner: BlobKey, extent: Extent) {
         self.used.entry(owner).or_default().push(extent);
         self.used_blocks += extent.count();
     }
@@ -356,7 +356,7 @@ mod tests {
     use std::thread;
     use std::time::Duration;
 
-    fn owner(id: u64) -> Owner {
+    fn owner(id: u64) -> BlobKey {
         (TableId(7), BlobId(id))
     }
 

@@ -90,7 +90,7 @@ impl Upkeep {
                 work(&shared);
             }
         };
-        // Nobody would keep the log short, or send commits on their way.
+        // Without its threads nobody would keep the log short, or send commits on their way: the panic of one stops the log.
         let stop = move || log.poison(&Error::Poisoned { cause: "a thread of the upkeep panicked".into() });
         self.threads.start(name, run, stop)
     }
@@ -119,7 +119,7 @@ impl Upkeep {
         *stopped
     }
 
-    /// Keeps the versions' affairs in order: who has ended, what nobody needs.
+    /// Brings `settled` up to date, frees images that no snapshot needs, and gives up snapshots when old versions take too much memory.
     fn keep_versions_few(&self) {
         self.core.txns.settle(&self.core.log);
         self.core.sweep_images();

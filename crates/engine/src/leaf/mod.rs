@@ -22,7 +22,7 @@
 //! | `check` | which invariant is broken |
 //!
 //! Invariants:
-//! - F1: every key `k` of a leaf satisfies low ≤ k < high. The low fence never changes while the page id lives.
+//! - F1: every key `k` of a leaf satisfies low ≤ k < high. The low fence never changes while the page id lives (rule 4).
 //! - F2: all keys between the fences begin with the fences' common prefix. A reader that compared its key with the
 //!   fences therefore never compares the prefix.
 //! - F3: slots are strictly ascending by key.

@@ -3,7 +3,7 @@
 //! Source: OLFIT (Cha et al., VLDB 2001), node read; B-link right links (Lehman and Yao, TODS 1981).
 //!
 //! Invariants:
-//! - R1: whatever the bytes say, no function here panics, reads outside the page, or takes more steps than the
+//! - R1 (rule 8): whatever the bytes say, no function here panics, reads outside the page, or takes more steps than the
 //!   page's size allows; what cannot be is [`Restart`].
 //! - R2: [`lookup`] and its kin are called after [`route`] said [`Route::Here`] for the same key, under one
 //!   validation. The key then starts with the leaf's prefix, which is not compared again (F2).

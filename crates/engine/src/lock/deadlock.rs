@@ -6,8 +6,8 @@
 //! themselves), and its youngest transaction is the victim: it has done the least work, and one that is retried with
 //! its old age is spared sooner or later.
 //!
-//! Not everybody who waits in a circle matters: where A waits for B and for C, and B for C only, a circle through B is one
-//! without B too. The walk leaves B out (`Requests::ways_on`), who would give way for nothing.
+//! Not every member of a cycle is needed for it: where A waits for B and for C, and B only for C, each cycle through A and B exists
+//! without B too, and to end B's wait would not break it. So the walk leaves B out (`Requests::ways_on`).
 //!
 //! One walk at a time: so only one thread ever holds several buckets' latches, and every cycle has one victim.
 //!
@@ -53,7 +53,8 @@ impl KeyTable {
         Some(self.seat(*first).tenant())
     }
 
-    /// Owners each of which waited for the next, and the last for the first, `start`, which waits for those `ahead`.
+    /// A cycle through `start`: owners each of which was seen to wait for the next one, and the last for `start`. `ahead`: those that
+    /// `start` waits for.
     fn cycle_through(&self, start: Owner, ahead: Vec<Owner>) -> Option<Vec<Owner>> {
         let mut visited = vec![false; self.seats.len()];
         let mut path = vec![Step { owner: start, ahead }];
@@ -92,7 +93,7 @@ impl KeyTable {
         self.counters.deadlock();
         let wanted = latched.swap_remove(self.latched_position(&latched, name)).1;
         drop(latched);
-        self.settle(wanted, name);
+        self.grant_waiting(wanted, name);
         Some(victim)
     }
 

@@ -1,7 +1,7 @@
 //! Key locks and before-images: one hash-partitioned table of both.
 //!
 //! A name stands for a key of a table, present or not, and for the gap below it. Locks are logical: they outlive latches
-//! and are held to the end of a transaction, in two phases. Names are keys, never pages, so splits move no locks.
+//! and are held to the end of a transaction, in two phases. Names are keys, never pages, so splits move no locks (rule 6).
 //!
 //! Why one table for locks and images: a writer needs both for the same key, and one cache line serves it.
 //! Source: Shore-MT (Johnson et al., EDBT 2009) §2.2.3 and §7.5, a latch per bucket; OLFIT §5.4, locks on keys above a
@@ -63,7 +63,7 @@ pub(crate) struct Granted {
 pub(crate) struct Point {
     /// Names the gap.
     pub gap: Name,
-    /// What of the gap is locked as far down as this concerns it.
+    /// How far below the key above it the point lies: gap locks that reach so far concern it.
     pub at: Reach,
 }
 

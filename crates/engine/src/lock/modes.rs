@@ -36,9 +36,9 @@ impl Modes {
         let key = match key {
             KeyMode::None => Modes::NONE,
             KeyMode::Shared => Modes::READ,
-            KeyMode::Exclusive => Modes::READ.and(Modes::WRITE),
+            KeyMode::Exclusive => Modes::READ.with(Modes::WRITE),
         };
-        if gap.is_none() { key } else { key.and(Modes::GAP) }
+        if gap.is_none() { key } else { key.with(Modes::GAP) }
     }
 
     #[inline]
@@ -47,7 +47,7 @@ impl Modes {
     }
 
     #[inline]
-    pub fn and(self, more: Modes) -> Self {
+    pub fn with(self, more: Modes) -> Self {
         Self(self.0 | more.0)
     }
 
@@ -71,15 +71,15 @@ impl Modes {
     pub fn enemies(self) -> Modes {
         let mut enemies = Modes::NONE;
         if self.touches(Modes::WRITE) {
-            enemies = Modes::READ.and(Modes::WRITE);
+            enemies = Modes::READ.with(Modes::WRITE);
         } else if self.touches(Modes::READ) {
             enemies = Modes::WRITE;
         }
         if self.touches(Modes::GAP) {
-            enemies = enemies.and(Modes::INSERT);
+            enemies = enemies.with(Modes::INSERT);
         }
         if self.touches(Modes::INSERT) {
-            enemies = enemies.and(Modes::GAP);
+            enemies = enemies.with(Modes::GAP);
         }
         enemies
     }

@@ -30,7 +30,7 @@ use foreshore_base::seeded_bug;
 
 /// How a request stands among the others of its name.
 #[derive(Default)]
-struct Standing {
+struct Others {
     /// The owner's request: its place in arrival order and what it holds.
     mine: Option<(usize, Modes)>,
     /// What others hold.
@@ -87,7 +87,7 @@ impl Request {
 
     /// Q7.
     fn may_be_passed(&self, seats: &[Seat]) -> bool {
-        let wants_the_key = self.wanted.without(Modes::READ.and(Modes::WRITE)).is_none();
+        let wants_the_key = self.wanted.without(Modes::READ.with(Modes::WRITE)).is_none();
         self.held.is_none() && self.is_waiting() && wants_the_key && seat(seats, self.owner).may_be_passed()
     }
 
@@ -116,7 +116,7 @@ impl Request {
         } else {
             wanted.touches(Modes::GAP) && !reach.covers(self.point())
         };
-        if is_apart { modes.without(Modes::GAP.and(Modes::INSERT)) } else { modes }
+        if is_apart { modes.without(Modes::GAP.with(Modes::INSERT)) } else { modes }
     }
 
     /// What others must not have for this to be granted, and, if that concerns the gap, how far down.
@@ -158,24 +158,24 @@ impl Request {
 impl Requests {
     /// How the owner stands, with this [`wish`](Request::wish).
     #[inline]
-    fn standing(&self, owner: Owner, name: Name, wish: (Modes, Reach), seats: &[Seat]) -> Standing {
-        let mut standing = Standing::default();
+    fn others(&self, owner: Owner, name: Name, wish: (Modes, Reach), seats: &[Seat]) -> Others {
+        let mut others = Others::default();
         self.for_each(|position, request| {
             if request.name != name {
                 return;
             }
             if request.owner == owner {
-                standing.mine = Some((position, request.held));
+                others.mine = Some((position, request.held));
             } else if request.may_be_passed(seats) {
-                if standing.passed.is_none() && wish.0.enemies().touches(request.wanted) {
-                    standing.passed = Some(request.owner);
+                if others.passed.is_none() && wish.0.enemies().touches(request.wanted) {
+                    others.passed = Some(request.owner);
                 }
             } else {
-                standing.held = standing.held.and(request.concerning(request.held, wish));
-                standing.wanted = standing.wanted.and(request.concerning(request.wanted, wish));
+                others.held = others.held.with(request.concerning(request.held, wish));
+                others.wanted = others.wanted.with(request.concerning(request.wanted, wish));
             }
         });
-        standing
+        others
     }
 
     /// Grants `modes`, with a gap down to `reach`, or to insert there, if that can be done at once.
@@ -185,24 +185,24 @@ impl Requests {
             self.push(Request { name, owner, held: modes, wanted: Modes::NONE, reach });
             return Asked::Granted { first: true };
         }
-        let standing = self.standing(owner, name, (modes, reach), seats);
-        let held = standing.mine.map_or(Modes::NONE, |(_, held)| held);
+        let others = self.others(owner, name, (modes, reach), seats);
+        let held = others.mine.map_or(Modes::NONE, |(_, held)| held);
         let missing = modes.without(held);
-        if standing.blocks(held, missing) {
+        if others.blocks(held, missing) {
             return Asked::Blocked;
         }
         if modes == Modes::INSERT {
             return Asked::Granted { first: false };
         }
-        if let Some(sleeper) = standing.passed
-            && missing.touches(Modes::READ.and(Modes::WRITE))
+        if let Some(sleeper) = others.passed
+            && missing.touches(Modes::READ.with(Modes::WRITE))
         {
             seat(seats, sleeper).pass();
         }
-        match standing.mine {
+        match others.mine {
             Some((position, _)) => {
                 let request = self.at(position);
-                request.held = held.and(missing);
+                request.held = held.with(missing);
                 request.reach = request.reach.min(reach);
             }
             None => self.push(Request { name, owner, held: missing, wanted: Modes::NONE, reach }),
@@ -281,7 +281,7 @@ impl Requests {
     pub fn keep_gap(&mut self, owner: Owner, name: Name, reach: Reach) {
         let (position, _) = self.find(owner, name).expect("an inserter has locked its key");
         let request = self.at(position);
-        request.held = request.held.and(Modes::GAP);
+        request.held = request.held.with(Modes::GAP);
         request.reach = request.reach.min(reach);
     }
 
@@ -315,7 +315,7 @@ impl Requests {
 
     /// Grants everything that can be granted on the name, and calls who sleeps (Q7). Returns whom to wake, without the bucket's
     /// latch.
-    pub fn settle(&mut self, name: Name, seats: &[Seat]) -> Vec<Owner> {
+    pub fn grant_waiting(&mut self, name: Name, seats: &[Seat]) -> Vec<Owner> {
         let mut tally = Tally { counts: [0; 4], reach: Reach::NONE };
         let of_name = self.iter().filter(|request| request.name == name);
         of_name.for_each(|request| tally.add(request.held, request.reach));
@@ -330,15 +330,15 @@ impl Requests {
                 let (owner, wanted) = (request.owner, request.wanted);
                 let sleeps = request.may_be_passed(seats);
                 let ahead = left.ahead_of(request, sleeps);
-                let others = Standing { held: tally.without(request), wanted: ahead, ..Standing::default() };
+                let others = Others { held: tally.without(request), wanted: ahead, ..Others::default() };
                 let is_next = !others.blocks(request.held, wanted);
                 if sleeps {
-                    left.wanted_asleep = left.wanted_asleep.and(wanted);
+                    left.wanted_asleep = left.wanted_asleep.with(wanted);
                     left.asleep.push(Sleeper { owner, wanted, is_next });
                 } else if is_next {
                     left.pass(wanted, seats);
                     tally.add(wanted, request.reach);
-                    request.held = request.held.and(wanted);
+                    request.held = request.held.with(wanted);
                     request.end_wait();
                     seat(seats, owner).end_wait(Signal::Granted);
                     woken.push(owner);
@@ -447,7 +447,7 @@ impl Requests {
     }
 }
 
-impl Standing {
+impl Others {
     /// Do the others keep one that holds `held` from `missing`?
     #[inline]
     fn blocks(&self, held: Modes, missing: Modes) -> bool {
@@ -459,7 +459,7 @@ impl Standing {
         // Q3 and Q4. Conversions that wait hold the key, so they are in the way by what they hold.
         let overtakes = converts || seeded_bug("lock_late_reader_overtakes");
         let ahead = if overtakes { Modes::NONE } else { self.wanted.without(Modes::GAP) };
-        enemies.touches(self.held.and(ahead))
+        enemies.touches(self.held.with(ahead))
     }
 }
 
@@ -468,11 +468,11 @@ impl Left {
     fn ahead_of(&self, request: &Request, sleeps: bool) -> Modes {
         let is_above = request.wanted.touches(Modes::GAP) && !request.reach.covers(self.nearest);
         let wanted = if is_above { self.wanted.without(Modes::INSERT) } else { self.wanted };
-        if sleeps { wanted.and(self.wanted_asleep) } else { wanted }
+        if sleeps { wanted.with(self.wanted_asleep) } else { wanted }
     }
 
     fn add(&mut self, request: &Request) {
-        self.wanted = self.wanted.and(request.wanted);
+        self.wanted = self.wanted.with(request.wanted);
         if request.wanted.touches(Modes::INSERT) {
             self.nearest = self.nearest.max(request.point());
         }
@@ -523,7 +523,7 @@ impl Tally {
         let mut left = Modes::NONE;
         for (&count, kind) in self.counts.iter().zip(Self::KINDS) {
             if count > u32::from(own.held.touches(kind)) {
-                left = left.and(kind);
+                left = left.with(kind);
             }
         }
         // Who has a point holds nothing of the gap itself.

@@ -20,8 +20,9 @@ use parking_lot::Mutex;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-/// How long those who gave way wait for each other before they run again. One at a time they give way no more: sixteen threads that
-/// change 1000 of 10,000 rows each do five times as much. But those who rather sleep than work would better do so side by side.
+/// How long victims of deadlocks wait for each other before they run again. One at a time they meet no deadlock: sixteen threads that
+/// each change 1000 of 10,000 rows then do five times as much. No longer than that, for transactions that mostly sleep would do better
+/// side by side.
 const LINE_PATIENCE: Duration = Duration::from_millis(10);
 
 /// Counters of image bytes, by the writer's slot, so that writers do not share one.
@@ -123,10 +124,10 @@ impl KeyTable {
         self.names.of_end(table)
     }
 
-    /// Adds to what the owner holds on the name, of its gap as much as `gap` says, waiting up to `patience` for others. On an
-    /// error it holds what it held, of a gap that it held perhaps more.
+    /// Locks the name for the owner: the key in mode `key`, and its gap down to `gap`, on top of what the owner holds. Waits up to
+    /// `patience` for others. After an error the owner holds what it held before, and perhaps more of a gap that it held.
     ///
-    /// Call it without a latch. (As a function of its own, which it would become, it takes 18 ns with its release instead of 14.)
+    /// Call it without a latch. (Inlined by force: as a call it takes 18 ns with its release instead of 14.)
     #[inline(always)]
     pub fn acquire(
         &self,
@@ -145,9 +146,9 @@ impl KeyTable {
         }
     }
 
-    /// Gets the line of those who run again what gave way to others, or waits up to `LINE_PATIENCE` for it; then it takes that from who
-    /// has had it all the time, so that nobody waits for the same one again. To be called by who holds nothing. Returns the line's
-    /// name too, which is released as any other.
+    /// Locks the line, a name of no key, on which victims of deadlocks wait for each other before they run again. If it is not granted
+    /// within `LINE_PATIENCE`, and the same owner has had it all that time, it is taken from that one: nobody waits twice for a client
+    /// that thinks. To be called by an owner that holds nothing. Returns the line's name too; it is released like any other.
     pub fn get_in_line(&self, owner: Owner, patience: Duration) -> (Name, Result<Granted, LockError>) {
         let (line, alone) = (self.names.of_line(), Modes::of(KeyMode::Exclusive, Reach::NONE));
         let has_it = self.bucket(line).content.latch().requests.writer(line);
@@ -166,7 +167,7 @@ impl KeyTable {
             && Some(owner) == from
             && content.requests.release(owner, line)
         {
-            self.settle(content, line);
+            self.grant_waiting(content, line);
         }
     }
 
@@ -194,7 +195,7 @@ impl KeyTable {
         let mut content = self.bucket(name).content.latch();
         let (gap, had_turn) = content.requests.look_at_gap(owner, name, at);
         if had_turn {
-            self.settle(content, name);
+            self.grant_waiting(content, name);
         }
         if seeded_bug("lock_gap_ignored_by_inserter") { Gap::Open } else { gap }
     }
@@ -241,7 +242,7 @@ impl KeyTable {
     pub fn release(&self, owner: Owner, name: Name) {
         let mut content = self.bucket(name).content.latch();
         if content.requests.release(owner, name) {
-            self.settle(content, name);
+            self.grant_waiting(content, name);
         }
     }
 
@@ -274,7 +275,7 @@ impl KeyTable {
             }
         }
         if content.requests.release(owner, name) {
-            self.settle(content, name);
+            self.grant_waiting(content, name);
         } else {
             drop(content);
         }
@@ -482,8 +483,8 @@ impl KeyTable {
     }
 
     /// Grants what can be granted on the name, and wakes those concerned after the latch is given back.
-    pub(super) fn settle(&self, mut content: Guard<'_, Content>, name: Name) {
-        let woken = content.requests.settle(name, &self.seats);
+    pub(super) fn grant_waiting(&self, mut content: Guard<'_, Content>, name: Name) {
+        let woken = content.requests.grant_waiting(name, &self.seats);
         drop(content);
         for owner in woken {
             self.seat(owner).wake();

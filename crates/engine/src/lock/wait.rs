@@ -159,7 +159,7 @@ impl KeyTable {
         while seat.signal() == Signal::Called {
             let content = self.bucket(name).content.latch();
             if seat.answer() {
-                self.settle(content, name);
+                self.grant_waiting(content, name);
             }
             if seat.signal() == Signal::Waiting {
                 seat.spin(true);
@@ -188,7 +188,7 @@ impl KeyTable {
         assert!(withdrawn, "{owner:?} has no request on {name:?} although it waits");
         self.seat(owner).end_wait(Signal::Idle);
         if !seeded_bug("lock_leaver_wakes_nobody") {
-            self.settle(content, name);
+            self.grant_waiting(content, name);
         }
         Err(error)
     }
@@ -225,7 +225,7 @@ impl KeyTable {
         let inserter = content.requests.turn_ahead(owner, name)?;
         if seen == Some(inserter) {
             content.requests.end_turns(name);
-            self.settle(content, name);
+            self.grant_waiting(content, name);
         }
         Some(inserter)
     }

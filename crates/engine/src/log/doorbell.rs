@@ -4,19 +4,20 @@
 //! more. No timers: a flight starts when work is wanted and a flusher is free; while flights are under way, commits
 //! gather.
 //!
-//! A flusher that is going to wait where it wakes a task comes to nothing for as long as that takes, and says so. From then on the
-//! others count as all there are. One that takes long there without a word is found out now and then, by whoever looks.
+//! A flusher wakes tasks, which may run, and wait, right inside that call. It carries no flights meanwhile: before it waits there it
+//! [leaves](Doorbell::leave), and the others count as all there are. If it is merely slow there, without saying so, the next
+//! [reminder](Doorbell::remind) calls another one.
 //!
 //! ORDERING: all of it is SeqCst. A writer reserves, then reads `wanted`; a flusher clears `wanted`, then reads
 //! `reserved`. A writer that found `wanted` set is therefore seen by the flusher that clears it. And a writer that
-//! finds nobody idle comes, in the one order, before the flusher that counts itself idle and then looks again. Who counts a flusher
-//! that leaves comes before that looks at `wanted`, which then calls another one.
+//! finds nobody idle comes, in the one order, before the flusher that counts itself idle and then looks again. A writer that
+//! still counts a leaving flusher comes before that flusher's look at `wanted`, which then calls another one.
 
 use foreshore_base::sync::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use parking_lot::{Condvar, Mutex};
 
 pub(super) struct Doorbell {
-    /// Flushers that sleep, or come here by themselves.
+    /// Flushers that sleep, or will look at `wanted` by themselves: all but those that have left.
     present: AtomicUsize,
     wanted: AtomicBool,
     /// Flushers that sleep and that nobody called yet. Changed only under the mutex.

@@ -8,7 +8,7 @@
 //! block is closed by a pad; a long backlog is cut in the middle of a record, which is then complete all the same.
 //!
 //! Invariants:
-//! - F1: a flight holds final bytes: its end is at most the completed prefix.
+//! - F1 (rule 7): a flight holds final bytes: its end is at most the completed prefix.
 //! - F2: `durable` grows only to the end of a flight all of whose predecessors are synced; after the poison, not at all.
 //! - F3: the ring is given back only up to the beginning of the record that the durable LSN cuts, so that a record is
 //!   whole in the ring or whole in the segments, or both.

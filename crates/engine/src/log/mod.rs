@@ -159,7 +159,7 @@ pub(crate) struct LogStats {
     pub waits: u64,
 }
 
-/// Bytes that a writer may still log before it asks for room again.
+/// Bytes that a writer may still log before it asks for room again: see [`Log::ensure_room`].
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Room(pub u64);
 
@@ -218,8 +218,8 @@ impl Log {
         self.shared.reserved()
     }
 
-    /// Everything below this has left the buffer: a place in the log that grows with it. Its end, all who write it write;
-    /// this is written now and then.
+    /// Everything below this has left the buffer. Also a cheap stand-in for the log's end, as an age: the line of `reserved` is written
+    /// by every writer, this one only by flights that land.
     #[inline]
     pub fn flushed(&self) -> Lsn {
         self.shared.ring.flushed()
@@ -262,10 +262,11 @@ impl Log {
         shared.make_room(reserved, wanted)
     }
 
-    /// As [`Log::room`], if what was found when it was asked last is used up, however long ago that was, or the record to come,
-    /// of at most `longest` bytes, may be long beside that: no more is reserved without asking than all slots together may (L3). Or
-    /// if there was no space for more of the log: then the blocks count, too, that flights close, each of which may have been for one
-    /// short record.
+    /// Asks [`Log::room`] only when that is needed (L3), and then notes in `room` what may be logged before the next time. That is when
+    /// - what was noted the last time is used up, however long ago that was; or
+    /// - the record to come, of at most `longest` bytes, may be long beside what is noted; or
+    /// - the disk had no space for the next segment: then the pads of flights count too, which may be larger than the records; or
+    /// - the log has stopped.
     #[inline]
     pub fn ensure_room(&self, room: &mut Room, longest: usize) -> Result<()> {
         let part = self.shared.options.ring() / (4 * SLOTS as u64);
@@ -369,8 +370,8 @@ impl Log {
         known: &mut Option<TaskName>,
     ) -> Poll<Result<()>> {
         let shared = &*self.shared;
-        if shared.has_settled(end) {
-            return Poll::Ready(shared.settled(end));
+        if shared.is_decided(end) {
+            return Poll::Ready(shared.decision(end));
         }
         if let Err(forked) = shared.ensure_not_forked() {
             return Poll::Ready(Err(forked));
@@ -379,7 +380,7 @@ impl Log {
             shared.want_durable(end, flight);
         }
         shared.flights.durable_waiters.enter_task(end, task, known);
-        if shared.has_settled(end) { Poll::Ready(shared.settled(end)) } else { Poll::Pending }
+        if shared.is_decided(end) { Poll::Ready(shared.decision(end)) } else { Poll::Pending }
     }
 
     /// Has what was reserved up to `end` on its way soon, as after a `Buffered` commit, without waiting for others who fill theirs.
@@ -570,13 +571,13 @@ impl Shared {
     }
 
     fn wait_durable(&self, end: Lsn) -> Result<()> {
-        if !self.has_settled(end) {
+        if !self.is_decided(end) {
             self.ensure_not_forked()?;
             self.want_durable(end, Wanted::Own);
-            let settled = || self.has_settled(end);
-            self.waits.flush.time(|| self.flights.durable_waiters.wait(end, settled));
+            let decided = || self.is_decided(end);
+            self.waits.flush.time(|| self.flights.durable_waiters.wait(end, decided));
         }
-        self.settled(end)
+        self.decision(end)
     }
 
     fn ensure_not_forked(&self) -> Result<()> {
@@ -588,12 +589,12 @@ impl Shared {
     }
 
     /// Is everything below `end` durable, or never going to be?
-    fn has_settled(&self, end: Lsn) -> bool {
+    fn is_decided(&self, end: Lsn) -> bool {
         self.flights.durable() >= end || self.poison.is_set()
     }
 
     /// Which of the two it is.
-    fn settled(&self, end: Lsn) -> Result<()> {
+    fn decision(&self, end: Lsn) -> Result<()> {
         if self.flights.durable() >= end { Ok(()) } else { self.poison.check() }
     }
 

@@ -185,8 +185,8 @@ impl<M: AsRef<[AtomicU64]>> Ring<M> {
     }
 }
 
-/// The words of `[at, at + bytes)`: up to the end of the memory, and from its beginning. As the next one for who has the memory
-/// at hand already: to ask for it is a call of its own.
+/// The words of `[at, at + bytes)`: up to the end of the memory, and from its beginning. A function over the
+/// words, like `word`, for callers that have fetched them once: `memory.as_ref()` is a call of its own.
 #[inline]
 fn spans(words: &[AtomicU64], at: Lsn, bytes: usize) -> (&[AtomicU64], &[AtomicU64]) {
     let (first, count) = (number(words, at), bytes / WORD as usize);
@@ -205,7 +205,8 @@ fn number(words: &[AtomicU64], at: Lsn) -> usize {
     (at.0 / WORD) as usize & (words.len() - 1)
 }
 
-/// Two plain loops, one of them nearly always empty, are a third of one over both spans. Here, and wherever both are passed over.
+/// To be called for either span: two plain loops, one of them nearly always empty, take a third of the instructions of one loop over
+/// both chained. So it is in `load` and `zero`.
 #[inline]
 fn store(words: &[AtomicU64], bytes: &[[u8; WORD as usize]]) {
     for (word, bytes) in words.iter().zip(bytes) {

@@ -246,7 +246,7 @@ impl Pool {
                 State::Resident { frame, .. } => return Some(self.frame_page(frame)),
                 State::OnDisk(slot) => {
                     if self.table.change(pid, entry, Entry::gone(slot)) {
-                        // Its image was not written before the log was durable as far (M1).
+                        // Its image was not written before the log was durable as far (C1 in `clean.rs`).
                         self.free_page(pid, Lsn::ZERO);
                         return None;
                     }

@@ -155,7 +155,7 @@ impl Pool {
             match self.visit(frame) {
                 Visit::Freed => self.free.push(frame),
                 Visit::Dirty => dirty.push(frame),
-                Visit::Kept => {}
+                Visit::Passed => {}
             }
         }
         dirty

@@ -1,6 +1,6 @@
 //! The way out: free frames, the clock's hand, eviction.
 //!
-//! Why a clock: it needs no bookkeeping when a page is used, save taking off a mark that the hand has set.
+//! Why a clock: using a page needs no bookkeeping, except to take off a mark that the hand has set.
 //! Source: Shore-MT §7.6: the hand is let go before a victim is latched, and before any I/O.
 //! Differs: there is nothing to let go. The hand is a counter; each visitor takes the next frame. Nobody writes to disk
 //! to get a frame: dirty pages wait for the cleaner, and a thread that finds no clean one waits for the cleaner's round.
@@ -121,7 +121,7 @@ impl FreeFrames {
 /// What the hand found.
 pub(super) enum Visit {
     /// Nothing to be had now.
-    Kept,
+    Passed,
     /// A page that nobody used for a lap, and that must be written before it may go.
     Dirty,
     /// The frame is free now, and the caller's.
@@ -152,8 +152,9 @@ impl Pool {
         }
     }
 
-    /// A frame that is free, or clean, wherever it is and however hot. Where nothing is cleaned any more one that was kept back, whose page
-    /// nobody changes: they are few, and others may be reading pages into all of them.
+    /// A frame that is free, or whose page is clean, however hot that is. When nothing is cleaned any more, first one of those that were
+    /// kept back: their pages are only read, so they stay clean. As they are few, and others may be reading pages into all of them, this
+    /// looks several times.
     fn find_clean_frame(&self) -> Option<FrameId> {
         // Once in any case: a round that then failed may have freed some before.
         let looks = if self.ensure_cleaning().is_err() { LOOKS } else { 1 };
@@ -197,16 +198,16 @@ impl Pool {
             State::Resident { frame: its, cool, .. } if its == frame => {
                 if !cool {
                     self.table.change(pid, entry, entry.cooled());
-                    Visit::Kept
+                    Visit::Passed
                 } else if self.frames.rec_lsn(frame).is_some() {
                     Visit::Dirty
                 } else if self.evict(frame, pid) {
                     Visit::Freed
                 } else {
-                    Visit::Kept
+                    Visit::Passed
                 }
             }
-            _ => Visit::Kept,
+            _ => Visit::Passed,
         }
     }
 

@@ -9,7 +9,7 @@
 //! - F3: while an image is on its way to the directory, `writing` keeps the `rec_lsn` that the copy had. Whoever reads
 //!   `rec_lsn` first and `writing` second misses no change, unless a write failed meanwhile and its LSN went the other way:
 //!   `undone` tells.
-//! - F4: only a frame with neither may be evicted.
+//! - F4: only a frame with neither `rec_lsn` nor `writing` may be evicted.
 
 use super::arena::Arena;
 use crate::page::Page;

@@ -45,7 +45,7 @@ const LONG_BUFFERS_KEPT: usize = 8;
 ///
 /// ORDERING: Relaxed. Of two who promise, the later one counts the earlier one's page; and a capacity that has grown since is at worst
 /// taken for too small, which is looked at again with the lock under which it grows.
-pub(super) struct Room {
+pub(super) struct SlotRoom {
     pages: AtomicU64,
     capacity: AtomicU64,
     /// With more pages than that it is time to let the file grow.
@@ -53,7 +53,7 @@ pub(super) struct Room {
     headroom: u64,
 }
 
-impl Room {
+impl SlotRoom {
     /// For a file without slots, `pages` pages, and rounds of `headroom` pages.
     pub fn new(pages: u64, headroom: u64) -> Self {
         Self {
@@ -221,9 +221,9 @@ impl LeafFile {
     /// Takes `count` free slots; grows the file first, as far as the disk allows it, so that a share of it stays free. Where the
     /// disk was found full, that is tried again only when there are too few slots: to try takes all the space for a moment.
     ///
-    /// Errors: `Full` if neither file nor disk have so many, which [`Room`] rules out for pages that were allocated in
+    /// Errors: `Full` if neither file nor disk have so many, which [`SlotRoom`] rules out for pages that were allocated in
     /// this run and before it.
-    pub fn take(&self, slots: &mut Slots, room: &Room, count: u64) -> Result<Vec<Range<u64>>> {
+    pub fn take(&self, slots: &mut Slots, room: &SlotRoom, count: u64) -> Result<Vec<Range<u64>>> {
         let (free, wanted) = (slots.free(), count + slots.capacity() / SPARE_SHARE);
         if free < count || (free < wanted && !room.stays_low()) {
             match self.grow(slots, room, wanted - free) {
@@ -235,7 +235,7 @@ impl LeafFile {
     }
 
     /// Makes the file longer by at least `missing` slots.
-    pub fn grow(&self, slots: &mut Slots, room: &Room, missing: u64) -> Result<()> {
+    pub fn grow(&self, slots: &mut Slots, room: &SlotRoom, missing: u64) -> Result<()> {
         let least = self.step(slots.capacity());
         let capacity = (slots.capacity() + missing.max(least)).next_multiple_of(EXTENT_SLOTS);
         self.file.allocate(self.offset(capacity)).map_err(|e| {
@@ -247,7 +247,7 @@ impl LeafFile {
     }
 
     /// Tells `room` how many slots there are.
-    pub fn tell(&self, room: &Room, capacity: u64) {
+    pub fn tell(&self, room: &SlotRoom, capacity: u64) {
         room.set_capacity(capacity, self.step(capacity));
     }
 

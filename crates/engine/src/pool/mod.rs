@@ -25,10 +25,8 @@
 //! `page.id()` still is the one wanted: until latch or validation nothing keeps the frame from being given to another
 //! page. Before a change, under the latch and before its log record is reserved, call [`Pool::before_change`].
 //!
-//! Invariants (beside those of the files; rules: see `ARCHITECTURE.md`):
-//! - M1 (rule 2): an image reaches the leaf file only after the log is durable up to its page LSN.
-//! - M2 (rule 3): a slot is free only when the directory durably names another one for its page, or none.
-//! - M3 (rule 9): [`Pool::page`] of a page that is resident and in use writes nothing.
+//! Invariant (beside those of the files; rules 2 and 3 of `ARCHITECTURE.md` are C1 and C2 in `clean.rs`):
+//! - M1 (rule 9): [`Pool::page`] of a page that is resident and in use writes nothing.
 
 mod ahead;
 mod allocate;
@@ -76,7 +74,7 @@ use foreshore_base::sync::{AtomicU64, Ordering::*};
 use foreshore_base::{FrameId, Lsn, PageId};
 use foreshore_io::Vfs;
 use frames::Frames;
-use leaf_file::{LeafFile, Room};
+use leaf_file::{LeafFile, SlotRoom};
 use load::Transit;
 use page_ids::PageIds;
 use parking_lot::Mutex;
@@ -154,7 +152,7 @@ pub(crate) struct Pool {
     free: FreeFrames,
     ids: Mutex<PageIds>,
     leaves: LeafFile,
-    room: Room,
+    room: SlotRoom,
     directory: Arc<Directory>,
     wal: Arc<dyn Wal>,
     transit: Transit,
@@ -272,7 +270,7 @@ impl Pool {
             table.prepare(page.pid);
             table.publish(page.pid, Entry::on_disk(page.slot));
         }
-        let room = Room::new(pages.len() as u64, batch_pages as u64);
+        let room = SlotRoom::new(pages.len() as u64, batch_pages as u64);
         leaves.tell(&room, slots.capacity());
         let memory = |e| {
             Error::io(
@@ -392,7 +390,7 @@ impl Pool {
         self.frames.note_change(frame, || self.wal.reserved());
     }
 
-    /// Fetches what that will look at, for a page that is going to be changed.
+    /// Fetches the word that [`Pool::before_change`] will look at.
     #[inline]
     pub fn prefetch_change(&self, pid: PageId) {
         if let Some(frame) = self.table.load(pid).hot() {
@@ -454,7 +452,7 @@ impl Pool {
             if let Some(slot) = entry.slot()
                 && !slots.occupy(slot)
             {
-                return broken(format!("M2: slot {slot} of page {pid} is also another page's"));
+                return broken(format!("S1: slot {slot} of page {pid} is also another page's"));
             }
             if let State::Resident { frame, slot, .. } = entry.state() {
                 let found = self.frames.page(frame).id();

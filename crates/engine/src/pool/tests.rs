@@ -528,7 +528,7 @@ fn a_damaged_image_is_never_returned() {
     assert!(matches!(opened, Err(Error::Corrupt { .. })), "two pages share a slot");
 }
 
-/// M3: a million gets of resident pages leave every word of table and frames as it was.
+/// M1: a million gets of resident pages leave every word of table and frames as it was.
 #[test]
 fn gets_of_resident_pages_write_nothing() {
     let vfs: Arc<dyn Vfs> = Arc::new(MemVfs::new());
@@ -559,7 +559,7 @@ fn an_evicted_frame_holds_no_page() {
     chain.pool.flush_all().expect("no faults");
     let (pid, _) = chain.find(0);
     let stale = chain.pool.page(pid).expect("no I/O").expect("a living page");
-    assert!(matches!(chain.pool.visit(stale.frame), clock::Visit::Kept), "marked first");
+    assert!(matches!(chain.pool.visit(stale.frame), clock::Visit::Passed), "marked first");
     assert!(matches!(chain.pool.visit(stale.frame), clock::Visit::Freed));
     assert_eq!(stale.page.id(), PageId::NONE);
     assert!(chain.pool.resident(pid).is_none());

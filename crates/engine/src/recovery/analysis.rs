@@ -57,9 +57,9 @@ impl Analysis {
         Ok(Version::SETTLED)
     }
 
-    /// The transaction in the slot of `owner` prepares at `at`. If another one has under the same id, it had been told by then
-    /// what to do, since until then the id is refused. It has logged nothing of that, as who finds no space to roll back: so
-    /// it is rolled back.
+    /// The transaction in the slot of `owner` prepares at `at`. If another one had prepared under the same id, that one had been
+    /// decided by then, for until then the id is refused. Its commit would be in the log; so it was to be rolled back, found no space to
+    /// log that, and is rolled back now.
     fn prepares(&mut self, owner: Owner, at: Lsn, gid: &[u8]) {
         if !self.running.contains_key(&owner.0) {
             return; // A1

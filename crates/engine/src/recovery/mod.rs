@@ -32,7 +32,7 @@ use crate::dir_syncs::DirSyncs;
 use crate::error::{Error, Result};
 use crate::log::{Durability, Incarnation, Log};
 use crate::pool::{Directory, DirectoryEntry as Entry, Loaded, PageEntry, Pools, Wal, rebuild};
-use crate::tree::{Core, Gap, Tree, empty_leaf};
+use crate::tree::{Core, Hole, Tree, empty_leaf};
 use crate::txn::{Txn, restore, roll_back};
 use analysis::{Analysis, Unfinished};
 use foreshore_base::{Lsn, PageId, TableId};
@@ -177,7 +177,7 @@ fn recover(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<Recover
 /// Undoes transactions without an end, and takes up again those that have prepared. What finds no space for that gets its locks and
 /// images back, and is gone on with when it can, as a rollback at run time.
 ///
-/// All slots are taken first: an undo must not meet a transaction of now in the slot of one of before. What a rebuild has lost is
+/// All their slots are taken first, so that no transaction of this life gets the slot of one that is yet to be undone. What a rebuild has lost is
 /// neither undone nor taken up again.
 fn finish_transactions(
     core: &Arc<Core>,
@@ -364,9 +364,9 @@ fn ensure_first_leaf(core: &Core, leaves: &mut Tables, id: TableId, own: bool) -
     }
     let pool = next.map_or(Ok(core.pools.own()), |(_, page)| core.pools.of_page(page))?;
     let gap = match next {
-        _ if !own => Gap { high: Some(vec![0]), ..Gap::ALL },
-        Some((high, right)) => Gap { high: Some(high.to_vec()), right, ..Gap::ALL },
-        None => Gap::ALL,
+        _ if !own => Hole { high: Some(vec![0]), ..Hole::ALL },
+        Some((high, right)) => Hole { high: Some(high.to_vec()), right, ..Hole::ALL },
+        None => Hole::ALL,
     };
     let first = empty_leaf(core, pool, id, &gap)?;
     leaves.add_first(id, first);

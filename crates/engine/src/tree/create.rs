@@ -4,7 +4,7 @@ use crate::db::Index;
 use crate::error::Result;
 use crate::leaf::{self, Change};
 use crate::pool::Pool;
-use crate::tree::{Core, Gap, Tree, TreeIndex};
+use crate::tree::{Core, Hole, Tree, TreeIndex};
 use foreshore_base::{PageId, TableId};
 use std::sync::Arc;
 
@@ -17,13 +17,13 @@ impl Tree {
         name: String,
         index: Index,
     ) -> Result<Self> {
-        let first = empty_leaf(core, pool, id, &Gap::ALL)?;
+        let first = empty_leaf(core, pool, id, &Hole::ALL)?;
         Ok(Self::new(core.clone(), pool.clone(), id, name, index_over(index, first)))
     }
 
     /// A new table for the chunks of the large values of the table `owner`.
     pub fn create_for_chunks(core: &Arc<Core>, id: TableId, owner: &str) -> Result<Self> {
-        let first = empty_leaf(core, core.pools.own(), id, &Gap::ALL)?;
+        let first = empty_leaf(core, core.pools.own(), id, &Hole::ALL)?;
         Ok(Self::of_chunks(core.clone(), id, owner, index_over(Index::default(), first)))
     }
 }
@@ -33,7 +33,7 @@ fn index_over(index: Index, first: PageId) -> TreeIndex {
 }
 
 /// Makes an empty leaf of a table, logged: the first one of a new table, or one in the place of leaves that are lost.
-pub(crate) fn empty_leaf(core: &Core, pool: &Pool, id: TableId, gap: &Gap) -> Result<PageId> {
+pub(crate) fn empty_leaf(core: &Core, pool: &Pool, id: TableId, gap: &Hole) -> Result<PageId> {
     let (low, high, right) = (&gap.low[..], gap.high.as_deref(), gap.right);
     let fresh = pool.allocate()?;
     core.log.room()?;

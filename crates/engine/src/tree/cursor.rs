@@ -301,7 +301,7 @@ impl Tree {
     /// Does `view` see this version, and has a copy of its leaf all of it that is wanted?
     #[inline]
     fn is_clear(&self, view: &View, values: Values, version: Version, value_len: usize) -> bool {
-        view.sees(version) && (values == Values::Skip || !self.is_large(value_len))
+        view.surely_sees(version) && (values == Values::Skip || !self.is_large(value_len))
     }
 
     /// What `view` sees of row `index` of a leaf's copy; an older version goes to `older`.

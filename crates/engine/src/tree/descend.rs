@@ -329,8 +329,9 @@ impl Tree {
         }
     }
 
-    /// Latches the leaf that covers `key`, with a frame at hand for a new one. Who has that waits for no other frame, or all of
-    /// them might be had by those who wait for one more: if the leaf must be read, the frame is given back first. `room` may wait.
+    /// Latches the leaf that covers `key`, with a frame at hand for its new neighbour. Whoever holds that frame must not wait
+    /// for another one: all frames might be held by threads that wait for one more. So if the leaf has to be read, the frame is given back
+    /// first. `room` may wait.
     pub(super) fn latch_leaf_beside_new(
         &self,
         key: &[u8],

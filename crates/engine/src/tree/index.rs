@@ -16,7 +16,8 @@ use std::ops::Bound;
 /// Low fence → page id.
 pub(crate) struct TreeIndex {
     structure: Structure,
-    /// Held shared by who changes it, exclusively by who wants it to stand still. Is it closed, as its table was dropped?
+    /// Held shared by whoever changes the index, exclusively by whoever wants it to stand still. The value: is it closed, as its table
+    /// was dropped?
     changing: RwLock<bool>,
 }
 
@@ -28,7 +29,7 @@ enum Structure {
 }
 
 /// A change that is under way, or about to be.
-pub(crate) struct Change<'a> {
+pub(crate) struct IndexChange<'a> {
     index: &'a TreeIndex,
     _changing: RwLockReadGuard<'a, bool>,
 }
@@ -89,11 +90,11 @@ impl TreeIndex {
     }
 
     /// The right to change it: nobody checks it meanwhile. Waits for a check: nothing may be latched.
-    pub fn change(&self) -> Change<'_> {
-        Change { index: self, _changing: self.changing.read() }
+    pub fn change(&self) -> IndexChange<'_> {
+        IndexChange { index: self, _changing: self.changing.read() }
     }
 
-    /// The page with exactly this low fence. Two leaves may be latched: who changes the index waits for no leaf.
+    /// The page with exactly this low fence. Leaves may be latched: whoever changes the index waits for no leaf.
     pub fn get(&self, low_fence: &[u8]) -> Option<u64> {
         each!(self, map => map.get(low_fence))
     }
@@ -146,7 +147,7 @@ impl TreeIndex {
     }
 }
 
-impl Change<'_> {
+impl IndexChange<'_> {
     /// See [`LeafIndex::unpost`].
     pub fn unpost(self, low_fence: &[u8], page: u64) {
         each!(self.index, map => map.unpost(low_fence, page));

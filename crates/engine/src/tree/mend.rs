@@ -13,7 +13,7 @@ use foreshore_base::PageId;
 use std::ops::Bound::Unbounded;
 
 /// Keys that no leaf covers.
-pub(crate) struct Gap {
+pub(crate) struct Hole {
     pub low: Vec<u8>,
     /// Where the next leaf begins, if there is one: where the gap ends.
     pub high: Option<Vec<u8>>,
@@ -21,7 +21,7 @@ pub(crate) struct Gap {
     pub right: PageId,
 }
 
-impl Gap {
+impl Hole {
     /// All keys: a table without leaves.
     pub const ALL: Self = Self { low: Vec::new(), high: None, right: PageId::NONE };
 }
@@ -30,7 +30,7 @@ impl Tree {
     /// Behind which leaves others are lost. To be called while nobody else is there.
     ///
     /// Errors: I/O; [`Error::Corrupt`] for a leaf that is damaged.
-    pub fn gaps(&self) -> Result<Vec<Gap>> {
+    pub fn gaps(&self) -> Result<Vec<Hole>> {
         let (mut gaps, mut copy) = (Vec::new(), LeafCopy::new(self.leaf_bytes()));
         let mut leaves = self.index.range(Unbounded, Unbounded).peekable();
         while let Some((low, _)) = leaves.next() {
@@ -38,7 +38,7 @@ impl Tree {
             let (low, next) = (copy.high_fence(), leaves.peek());
             if let Some(low) = low.filter(|low| next.is_none_or(|(next, _)| next[..] > **low)) {
                 let right = next.map_or(PageId::NONE, |(_, page)| PageId(*page));
-                gaps.push(Gap { low: low.to_vec(), high: next.map(|(next, _)| next.clone()), right });
+                gaps.push(Hole { low: low.to_vec(), high: next.map(|(next, _)| next.clone()), right });
             }
         }
         Ok(gaps)
@@ -50,7 +50,7 @@ impl Tree {
     }
 
     /// Puts an empty leaf there.
-    pub fn fill(&self, gap: &Gap) -> Result<()> {
+    pub fn fill(&self, gap: &Hole) -> Result<()> {
         let leaf = empty_leaf(&self.core, &self.pool, self.id, gap)?;
         self.post(&gap.low, leaf);
         Ok(())

@@ -8,8 +8,8 @@
 //! | `index`, `descend` | the index; from a key to its leaf |
 //! | `read`, `many` | reading one row; many at once |
 //! | `copy`, `cursor`, `ahead` | walks: copies of leaves, rows in order, leaves read before they are needed |
-//! | `write`, `unversioned`, `ghosts` | changing a row, as a commit of its own; a row without versions; removing what removals left |
-//! | `transact`, `rows`, `removal` | changing rows in a transaction: one, many, those of a range |
+//! | `single`, `unversioned`, `ghosts` | changing a row, as a commit of its own; a row without versions; removing what removals left |
+//! | `write`, `rows`, `removal` | changing rows in a transaction: one, many, those of a range |
 //! | `insertion`, `obstacle` | may a new key go here; what keeps a write from a leaf that it has latched |
 //! | `spans`, `voids` | runs of ghosts that are locked as one; where there is nothing else |
 //! | `smo`, `meetings` | splits and absorptions; splits of leaves in which writers meet |
@@ -21,13 +21,13 @@
 //! Invariants:
 //! - T1: the live leaves of a table tile the key space: each one's high fence is the next one's low fence, the first
 //!   low fence is empty, the last high fence infinite.
-//! - T2: a leaf's low fence never changes while it lives: splits move the upper part right, absorption extends left
+//! - T2 (rule 4): a leaf's low fence never changes while it lives: splits move the upper part right, absorption extends left
 //!   leaves to the right.
 //! - T3: the index may lack a leaf, which is about to be posted by whoever split it off, and is not absorbed before that. An
 //!   entry leads to the leaf with that low fence, or to one that was absorbed; that one says so, and its entry is about to be
 //!   removed by who absorbed it, or replaced by who has split the absorbing leaf at the same place. Until then its id is not
 //!   used again.
-//! - T4: nothing that may wait is called under a latch.
+//! - T4 (rule 1): nothing that may wait is called under a latch.
 
 mod ahead;
 mod bulk;
@@ -47,11 +47,11 @@ mod obstacle;
 mod read;
 mod removal;
 mod rows;
+mod single;
 mod smo;
 mod spans;
 #[cfg(test)]
 pub(crate) mod testing;
-mod transact;
 mod unversioned;
 mod users;
 mod voids;
@@ -80,10 +80,10 @@ pub(crate) use create::empty_leaf;
 pub(crate) use cursor::{Backward, Forward, Values};
 pub(crate) use descend::Stamp;
 pub(crate) use index::TreeIndex;
-pub(crate) use mend::Gap;
+pub(crate) use mend::Hole;
+pub(crate) use single::{Intent, PATIENCE};
 pub(crate) use spans::Span;
 pub(crate) use voids::{Void, Voids};
-pub(crate) use write::{Intent, PATIENCE};
 
 /// What all tables share.
 pub(crate) struct Core {

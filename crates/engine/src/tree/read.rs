@@ -5,7 +5,7 @@ use crate::leaf::{self, Place, Window};
 use crate::lock::{KeyMode, Reach};
 use crate::page::Page;
 use crate::tree::many::{Near, Way};
-use crate::tree::write::append_live;
+use crate::tree::single::append_live;
 use crate::tree::{Stamp, Tree};
 use crate::txn::{Found, Seen, Txn, View};
 use crate::version::Version;
@@ -150,7 +150,7 @@ impl Tree {
     ) -> Result<bool, Restart> {
         let Some(cell) = leaf::lookup_near(page, key, cells)? else { return Ok(false) };
         let version = Version(cell.version);
-        if !view.sees(version)
+        if !view.surely_sees(version)
             && let Seen::Older(older) =
                 view.resolve(&self.core.txns.keys, &self.core.txns.slots, self.id, key, version)
         {

@@ -6,7 +6,7 @@
 
 use crate::bounds::{RawBounds, is_empty};
 use crate::error::Result;
-use crate::tree::write::Intent;
+use crate::tree::single::Intent;
 use crate::tree::{Tree, Values};
 use crate::txn::{Direction, Scan, Txn};
 use crate::version::Version;

@@ -16,7 +16,7 @@ use crate::page::Page;
 use crate::pool::FramePage;
 use crate::tree::Tree;
 use crate::tree::descend::{Latched, malformed};
-use crate::tree::write::Intent;
+use crate::tree::single::Intent;
 use crate::txn::{Record, Txn};
 use crate::version::Version;
 use foreshore_base::Restart;

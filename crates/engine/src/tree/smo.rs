@@ -3,8 +3,8 @@
 //! Each is one redo-only log record over two neighbouring leaves, applied to both under their latches; the index hears
 //! of it afterwards (T3). A crash before the index hears loses nothing: the index is rebuilt from the leaves.
 //!
-//! A new leaf is absorbed only when the index has heard of it. If it were absorbed before, whoever split it off would post a dead
-//! page, for which nobody is going to remove its entry: the way to the keys above would be lost for good.
+//! A new leaf is absorbed only when the index has heard of it. If it were absorbed before, whoever split it off would then post an
+//! entry for a dead page, which nobody would ever remove: the way to the keys above would be lost for good.
 //!
 //! Source: OLFIT §5.1 (splits go left to right, right link first) and §5.3 (an emptied node keeps its link); Shore-MT's
 //! successor Zero for one record per structure modification.
@@ -187,8 +187,8 @@ impl Tree {
         self.latch_resident(neighbour).filter(|(right, _)| !right.page.is_dead())
     }
 
-    /// Latches a page if it is resident, for who holds the latch of the leaf before it. `None` as well if it is not given back: in a
-    /// damaged chain its holder may wait for what the caller holds.
+    /// Latches a page if it is resident, for who holds the latch of the leaf before it. `None` also after [`TRIES`]: in a
+    /// damaged chain its holder may be waiting for what the caller holds.
     pub(super) fn latch_resident(&self, page: PageId) -> Option<(FramePage<'_>, Exclusive<'_>)> {
         let mut backoff = Backoff::new();
         for _ in 0..TRIES {

@@ -1,457 +1,330 @@
-//! Changing one row, as a commit of its own.
+//! Changing one row in a transaction, and undoing that.
 //!
-//! An autocommitted write is one log record, which commits it. Where nobody has a request on its key, and no snapshot is open, the
-//! leaf's latch alone keeps it apart from others. Otherwise it takes the key's lock, so that it waits for transactions that use the
-//! key. It looks at the gap that an insertion goes into. It holds nothing while it waits. Others may still wait behind it,
-//! in a circle even; as that circle's victim it loses its place in the queue, no more.
-//!
-//! The order is that of the design ("put / remove"): lock, if need be, room in the log, latch, recheck, note `rec_lsn`, reserve,
-//! change, page LSN, unlatch, copy the record. What may wait comes before the latch.
+//! The order of "put / remove" in `ARCHITECTURE.md`: lock, room, latch, recheck, look at the gap, image into the key table, note
+//! `rec_lsn`, change, reserve, page LSN, unlatch, copy the record. What may wait comes before the latch.
 
-use crate::error::Result;
-use crate::leaf::{self, Cell, Change, Place};
-use crate::lock::{Holder, Image, ImageRow, KeyMode, LockError, Name, Owner, Reach, Spares};
-use crate::log::Room;
+use crate::error::{Error, Result};
+use crate::leaf::{self, Change, Place, difference, exchange};
+use crate::lock::{Image, ImageRow, KeyMode, Name, Reach};
 use crate::page::Page;
 use crate::tree::Tree;
 use crate::tree::descend::{Latched, malformed};
-use crate::tree::many::{Near, Way};
 use crate::tree::obstacle::{Obstacle, is_live};
-use crate::txn::{Batch, Ghost};
+use crate::tree::single::{Intent, append_live};
+use crate::txn::{Found, Record, Txn};
 use crate::version::Version;
-use foreshore_base::{Lsn, PageId, Restart, seeded_bug};
-use std::ops::ControlFlow;
+use foreshore_base::{Exclusive, Lsn, Restart, TxnId, seeded_bug};
+use std::ops::ControlFlow::{Break, Continue};
+use std::ops::Range;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
-/// How long an autocommitted write waits for locks in all, unless told otherwise.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
-
-/// What is to become of a row.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Intent<'a> {
-    /// It gets this value.
-    Put(&'a [u8]),
-    /// It gets this value if there is none.
-    Insert(&'a [u8]),
-    /// It goes, if it is there.
-    Remove,
-}
-
-impl<'a> Intent<'a> {
-    /// The value to be written; empty for a removal.
-    pub fn value(self) -> &'a [u8] {
-        match self {
-            Intent::Put(value) | Intent::Insert(value) => value,
-            Intent::Remove => &[],
-        }
-    }
-
-    /// Is there nothing to do, given whether the row is there?
-    pub fn is_idle(self, there: bool) -> bool {
-        match self {
-            Intent::Put(_) => false,
-            Intent::Insert(_) => there,
-            Intent::Remove => !there,
-        }
-    }
-}
-
-/// Appends the value of a cell to `out`, unless it is a ghost, or there is none.
-#[inline]
-pub(super) fn append_live(page: Page<'_>, cell: Option<Cell>, out: &mut Vec<u8>) -> Option<()> {
-    let cell = cell.filter(|_| is_live(cell))?;
-    cell.append_to(page, out);
-    Some(())
-}
-
-/// A write of one row that commits by itself.
-struct Single<'a> {
-    owner: Owner,
+/// What a transaction writes.
+struct Write<'a> {
+    /// The key's lock, which the transaction has.
     name: Name,
     key: &'a [u8],
     intent: Intent<'a>,
-    room: Room,
-    /// What it leaves to those who clear up.
-    left: Option<Batch>,
-}
-
-/// What came of an attempt at one.
-enum Attempt {
-    /// The end of its record, if there was anything to do.
-    Done(Option<Lsn>),
-    Refused(Obstacle),
-    /// The row must be locked: somebody else has a request on it, or a snapshot may need what is replaced.
-    NeedsLock,
+    /// May it replace a large value?
+    over_large: bool,
 }
 
 impl Tree {
-    /// Does what `intent` says to `key`; returns the end of its log record, whose fate decides the change's. `None` if
-    /// there was nothing to do. A lock is waited for as long as `patience`.
-    pub fn autocommit(
-        self: &Arc<Self>,
-        key: &[u8],
-        intent: Intent<'_>,
-        patience: Duration,
-    ) -> Result<Option<Lsn>> {
-        // Lock and leaf are lines that are seldom in the processor's cache: the one is fetched while the way to the other is
-        // looked for, and that while the lock is taken.
-        let name = self.lock_ahead(key);
-        let start = self.seek(key)?;
-        self.pool.prefetch(start);
-        self.autocommit_near(Near { way: Way { start, ..Way::default() }, name }, key, intent, patience)
-    }
-
-    /// Puts many rows in their order, each as a commit of its own, until one fails. Calls `make_room` with the length of each
-    /// value before, and `done` with the end of its log record afterwards.
-    pub fn put_each<K: AsRef<[u8]>, V: AsRef<[u8]>>(
-        self: &Arc<Self>,
-        rows: &[(K, V)],
-        patience: Duration,
-        make_room: impl Fn(usize) -> Result<()>,
-        mut done: impl FnMut(Lsn),
-    ) -> Result<()> {
-        self.items_to_lock(
-            rows,
-            |(key, _)| key.as_ref(),
-            |near, key, (_, value)| {
-                let value = value.as_ref();
-                make_room(value.len())?;
-                let end = self.autocommit_near(near, key, Intent::Put(value), patience)?;
-                done(end.expect("a put is always done"));
-                Ok(ControlFlow::Continue(()))
-            },
-        )
-    }
-
-    /// [`Tree::autocommit`] with the way known.
-    fn autocommit_near(
-        self: &Arc<Self>,
-        near: Near,
-        key: &[u8],
-        intent: Intent<'_>,
-        patience: Duration,
-    ) -> Result<Option<Lsn>> {
+    /// Does what `intent` says to `key`, once this transaction has locked it; `false` if there was nothing to do: an
+    /// insertion of a key that is there, a removal of one that is not.
+    pub fn write(self: &Arc<Self>, txn: &mut Txn, key: &[u8], intent: Intent<'_>) -> Result<bool> {
         self.ensure_fits(key, intent.value())?;
-        if self.is_large(intent.value().len()) {
-            return self.autocommit_large(key, intent, patience);
-        }
-        let slots = &self.core.txns.slots;
-        let owner = slots.lease(&self.core.log)?;
-        self.core.txns.keys.reset(owner, self.core.log.flushed(), slots.number(owner));
-        let mut single = Single { owner, name: near.name, key, intent, room: slots.room(owner), left: None };
-        let done = self.autocommit_as(&mut single, near.way.start, patience);
-        if let Some(batch) = single.left {
-            self.leave_garbage(owner, batch);
-        }
-        slots.keep_room(owner, single.room);
-        slots.give_back(owner);
-        match done? {
-            Some(end) => Ok(end),
-            None => self.autocommit_large(key, intent, patience),
-        }
-    }
-
-    /// `None`: it takes a transaction to replace a large value.
-    fn autocommit_as(
-        self: &Arc<Self>,
-        single: &mut Single<'_>,
-        start: PageId,
-        patience: Duration,
-    ) -> Result<Option<Option<Lsn>>> {
-        let Single { owner, name, key, intent, .. } = *single;
-        let keys = &self.core.txns.keys;
-        let begun = Instant::now();
-        let left = || patience.saturating_sub(begun.elapsed());
-        let mut key_patience = patience;
-        loop {
-            match self.attempt_unlocked(single, start)? {
-                Attempt::Done(end) => return Ok(Some(end)),
-                Attempt::Refused(Obstacle::Full) => self.split(key, intent.value().len())?,
-                Attempt::Refused(_) | Attempt::NeedsLock => break,
-            }
-        }
-        // However long a lock is waited for, `start` will do: from there right links lead to the key, or the index is asked again.
-        loop {
-            let granted = keys.acquire(owner, name, KeyMode::Exclusive, Reach::NONE, key_patience);
-            if self.is_granted(owner, key, begun, patience, granted.map(|granted| granted.waited))? {
-                let attempt = self.attempt(single, start);
-                keys.release(owner, name);
-                match attempt? {
-                    Attempt::Done(end) => return Ok(Some(end)),
-                    Attempt::NeedsLock => unreachable!("the row is locked"),
-                    Attempt::Refused(Obstacle::Large) => return Ok(None),
-                    Attempt::Refused(Obstacle::Full) => self.split(key, intent.value().len())?,
-                    Attempt::Refused(Obstacle::Absent(page)) => self.await_page(page)?,
-                    Attempt::Refused(Obstacle::Gap(point)) => {
-                        let waited = keys.wait_for_gap(owner, point, left());
-                        self.is_granted(owner, key, begun, patience, waited)?;
-                    }
-                }
-            }
-            key_patience = left();
-        }
-    }
-
-    /// Was a lock got? `false`: ask again, from the end of the queue; to break a deadlock the place in it was given up.
-    fn is_granted(
-        &self,
-        owner: Owner,
-        key: &[u8],
-        begun: Instant,
-        patience: Duration,
-        granted: Result<Option<Duration>, LockError>,
-    ) -> Result<bool> {
-        self.note_lock_wait(granted.unwrap_or_else(|refused| Some(refused.waited())));
-        match granted {
-            Ok(_) => Ok(true),
-            Err(LockError::Deadlock { .. }) if begun.elapsed() < patience => Ok(false),
-            // It waits holding nothing, and nobody knows its slot.
-            Err(refused) => {
-                let holder = match refused {
-                    LockError::Timeout { holder, .. } => holder,
-                    LockError::Deadlock { with, .. } => Some(Holder { number: with, is_stranded: false }),
-                    LockError::Aborted { .. } => None,
-                };
-                let in_vain = LockError::Timeout { holder, waited: begun.elapsed() };
-                Err(self.core.txns.refused(owner, self, Some(key), in_vain))
-            }
-        }
-    }
-
-    /// One attempt with the key locked.
-    fn attempt(self: &Arc<Self>, single: &mut Single<'_>, start: PageId) -> Result<Attempt> {
-        self.core.log.ensure_room(&mut single.room, self.leaf_bytes())?;
-        let leaf = self.latch_leaf_from(start, single.key)?;
-        self.attempt_in(leaf, single, true)
-    }
-
-    /// One attempt under the leaf's latch alone, which keeps single writes of a row apart. So a row that many threads write is not
-    /// handed on from one to the next, each of whom has to be woken.
-    ///
-    /// Nobody has a request on the row, looked for under the latch. Who locks it later reads it later, for he latches the same
-    /// bucket for that, and then finds the leaf latched, or changed. No image of the row waits to be stamped, as its writer would hold
-    /// the lock; and none is made here: those under one name come in the order of their commits (I2 in `lock/images.rs`), which
-    /// the latches of two leaves do not see to.
-    fn attempt_unlocked(self: &Arc<Self>, single: &mut Single<'_>, start: PageId) -> Result<Attempt> {
-        if self.core.txns.snapshots.any() {
-            return Ok(Attempt::NeedsLock);
-        }
-        self.core.log.ensure_room(&mut single.room, self.leaf_bytes())?;
-        let leaf = self.latch_leaf_from(start, single.key)?;
-        if !self.core.txns.keys.is_quiet(single.name, None) && !seeded_bug("write_ignores_locks") {
-            leaf.latch.release_unchanged();
-            return Ok(Attempt::NeedsLock);
-        }
-        self.attempt_in(leaf, single, false)
-    }
-
-    /// The attempt, in the leaf that has the key's place.
-    fn attempt_in(
-        self: &Arc<Self>,
-        leaf: Latched<'_>,
-        single: &mut Single<'_>,
-        locked: bool,
-    ) -> Result<Attempt> {
-        let Single { owner, key, intent, .. } = *single;
-        let place = Place::find(leaf.at.page, key).map_err(|Restart| malformed(leaf.at.page))?;
-        if intent.is_idle(is_live(place.cell())) {
-            leaf.latch.release_unchanged();
-            return Ok(Attempt::Done(None));
-        }
-        if let Some(obstacle) = self.obstacle(owner, &leaf, &place, key, intent.value().len(), false)? {
-            leaf.latch.release_unchanged();
-            return Ok(Attempt::Refused(obstacle));
-        }
-        let (met, id) = (leaf.waited && place.cell().is_some(), leaf.at.page.id());
-        let Some(end) = self.change_alone(single, leaf, place, locked)? else {
-            return Ok(Attempt::NeedsLock);
+        let found = txn.take_found(self, key);
+        let name = match &found {
+            Some(found) => found.name,
+            None => self.lock_to_write(txn, key)?,
         };
-        if met {
-            self.note_meeting(id, key);
+        if !self.is_large(intent.value().len())
+            && let Some(changed) =
+                self.write_found(txn, found, &Write { name, key, intent, over_large: false })?
+        {
+            return Ok(changed);
         }
-        Ok(Attempt::Done(Some(end)))
+        self.write_large(txn, key, intent)
     }
 
-    /// Changes the cell, which has this place in the latched leaf, by a record that commits by itself; returns its end. `None` if
-    /// the key is not locked, and must be.
-    fn change_alone(
+    /// The part of [`Tree::write`] that changes the row's cell, whose key is locked. `None`: there is a large value, which
+    /// may be replaced only `over_large`, by one who sees to its chunks.
+    pub(crate) fn write_cell(
         self: &Arc<Self>,
-        single: &mut Single<'_>,
+        txn: &mut Txn,
+        key: &[u8],
+        intent: Intent<'_>,
+        over_large: bool,
+    ) -> Result<Option<bool>> {
+        let name = self.core.txns.keys.name(self.id, key);
+        self.write_found(txn, None, &Write { name, key, intent, over_large })
+    }
+
+    /// The same; `found`: where the cell may still be.
+    fn write_found(
+        self: &Arc<Self>,
+        txn: &mut Txn,
+        mut found: Option<Found>,
+        write: &Write<'_>,
+    ) -> Result<Option<bool>> {
+        let Write { key, intent, .. } = *write;
+        loop {
+            let id = txn.prepare_to_write(self.leaf_bytes())?;
+            let found = found.take();
+            let was_found = found.is_some();
+            let known = found.and_then(|found| Some((self.latch_unchanged(&found.stamp)?, found.place)));
+            let (leaf, place, old_known) = match known {
+                Some((leaf, place)) => (leaf, place, true),
+                None => {
+                    let leaf = self.latch_leaf_near(txn.last_leaf(self), key)?;
+                    let place = Place::find(leaf.at.page, key).map_err(|Restart| malformed(leaf.at.page))?;
+                    (leaf, place, false)
+                }
+            };
+            let others_write_here = leaf.waited || was_found && !old_known;
+            let (leaf_id, is_new) = (leaf.at.page.id(), place.cell().is_none());
+            let attempt = self.try_write(txn, id, leaf, place, old_known, write)?;
+            match attempt {
+                Ok(changed) => {
+                    if others_write_here && !is_new {
+                        self.note_meeting(leaf_id, key);
+                    }
+                    return Ok(Some(changed));
+                }
+                Err(Obstacle::Large) => return Ok(None),
+                Err(Obstacle::Full) => self.split(key, intent.value().len())?,
+                Err(Obstacle::Gap(point)) => txn.wait_for_gap(self, point)?,
+                Err(Obstacle::Absent(page)) => self.await_page(page)?,
+            }
+        }
+    }
+
+    fn lock_to_write(self: &Arc<Self>, txn: &mut Txn, key: &[u8]) -> Result<Name> {
+        let name = self.lock_ahead(key);
+        txn.enter(self)?;
+        txn.lock_name(self, name, Some(key), KeyMode::Exclusive, Reach::NONE)?;
+        Ok(name)
+    }
+
+    /// One attempt, in the place found for the cell; `false` if there was nothing to do. `old_known`: the old value is in
+    /// `txn.old` already.
+    fn try_write(
+        self: &Arc<Self>,
+        txn: &mut Txn,
+        id: TxnId,
+        leaf: Latched<'_>,
+        place: Place,
+        old_known: bool,
+        write: &Write<'_>,
+    ) -> Result<Result<bool, Obstacle>> {
+        let Write { key, intent, over_large, .. } = *write;
+        let cell = place.cell();
+        if intent.is_idle(is_live(cell)) {
+            leaf.latch.release_unchanged();
+            return Ok(Ok(false));
+        }
+        if let Some(obstacle) =
+            self.obstacle(txn.owner, &leaf, &place, key, intent.value().len(), over_large)?
+        {
+            leaf.latch.release_unchanged();
+            return Ok(Err(obstacle));
+        }
+        let mut old = std::mem::take(&mut txn.old);
+        if !old_known {
+            old.begin(key);
+            old.set_value(|out| append_live(leaf.at.page, cell, out));
+        }
+        let changed = self.change_cell(txn, id, leaf, place, &mut old, write);
+        txn.old = old;
+        changed.map(|()| Ok(true))
+    }
+
+    /// Changes the cell, which has this place in the latched leaf. The old row becomes the image: other memory is left for
+    /// it.
+    fn change_cell(
+        self: &Arc<Self>,
+        txn: &mut Txn,
+        id: TxnId,
+        leaf: Latched<'_>,
+        place: Place,
+        row: &mut ImageRow,
+        write: &Write<'_>,
+    ) -> Result<()> {
+        let Write { name, key, intent, .. } = *write;
+        let (page, cell, old) = (leaf.at.page, place.cell(), row.value());
+        let own = Version::of(id);
+        let first = cell.is_none_or(|cell| Version(cell.version).author() != own.author());
+        let (change, version) = match intent {
+            Intent::Remove => (Change::Ghost { page: page.id(), table: self.id, key }, own.ghost()),
+            Intent::Put(new) | Intent::Insert(new) => (self.put_or_patch(page, key, old, new), own),
+        };
+        let replaced = if version.is_ghost() { old.unwrap_or_default() } else { &[] };
+        txn.body.clear();
+        Record::Write { owner: txn.owner, previous: txn.last, first, old: replaced, change }
+            .encode(&mut txn.body);
+        let patched = match change {
+            Change::Patch { kept, old, new, .. } if old.len() == new.len() => Some(kept..kept + new.len()),
+            _ => None,
+        };
+        if first {
+            let image = std::mem::replace(row, txn.spares.row());
+            self.keep_image(txn.owner, name, image, own, cell, &mut txn.spares);
+        }
+        let Latched { at, latch, .. } = leaf;
+        self.pool.before_change(at.frame);
+        match patched {
+            Some(bytes) => place.patch(page, bytes.start, &intent.value()[bytes], version.0),
+            None => place.write(page, key, intent.value(), version.0)?,
+        }
+        txn.last = self.log_change(page, latch, &txn.body).start;
+        txn.set_last_leaf(self, page.id());
+        txn.owe_for(txn.body.len(), 1);
+        if version.is_ghost() {
+            txn.note_ghost(self, key, version.author());
+        }
+        Ok(())
+    }
+
+    /// Puts an image of a transaction from before a restart into the key table: what it replaced was settled.
+    pub fn restore_image(&self, txn: &mut Txn, key: &[u8], old: Option<&[u8]>) {
+        let keys = &self.core.txns.keys;
+        let name = keys.name(self.id, key);
+        let replaced = if old.is_some() { Version::SETTLED } else { Version::SETTLED.ghost() };
+        let (writer, slot, row) = (txn.author(), txn.owner.0, ImageRow::new(key, old));
+        let image = Image { table: self.id, writer, slot, replaced: replaced.0, row };
+        keys.push_image(name, image);
+    }
+
+    /// What to log for a value that replaces `old`: only the bytes that differ.
+    fn put_or_patch<'a>(
+        &self,
+        page: Page<'_>,
+        key: &'a [u8],
+        old: Option<&'a [u8]>,
+        new: &'a [u8],
+    ) -> Change<'a> {
+        let (page, table) = (page.id(), self.id);
+        let Some(old) = old else { return Change::Put { page, table, key, value: new } };
+        let (kept, old, new) = difference(old, new);
+        Change::Patch { page, table, key, kept, old, new }
+    }
+
+    /// Undoes `change`, which `txn` made, and says so in the log; returns where that record begins. `first`: it was the
+    /// transaction's first change of the key; `old`: the value that a ghost replaced.
+    pub fn compensate(
+        self: &Arc<Self>,
+        txn: &mut Txn,
+        undo_next: Lsn,
+        first: bool,
+        change: &Change<'_>,
+        old: &[u8],
+    ) -> Result<Lsn> {
+        let (Change::Put { key, .. } | Change::Ghost { key, .. } | Change::Patch { key, .. }) = *change
+        else {
+            return Err(Error::corrupt("log", "a transaction's record holds no change of a row"));
+        };
+        loop {
+            self.core.log.room_to_undo()?;
+            if first && seeded_bug("txn_image_dropped_early") {
+                self.drop_image(txn, key);
+                std::thread::yield_now();
+            }
+            let leaf = self.latch_leaf(key)?;
+            let (undoing, value) = self.undoing(leaf.at.page, change, key, old)?;
+            let Some(place) = leaf::place(leaf.at.page, key, value.len())? else {
+                leaf.latch.release_unchanged();
+                self.split_to_undo(key, value.len())?;
+                continue;
+            };
+            let ghost = matches!(undoing, Change::Ghost { .. });
+            let version = self.version_before(txn, key, first, ghost);
+            txn.body.clear();
+            Record::Compensation { owner: txn.owner, undo_next, first, change: undoing }
+                .encode(&mut txn.body);
+            let logged = self.write_logged(leaf, place, key, &value, version, &txn.body)?;
+            if first {
+                self.drop_image(txn, key);
+            }
+            if ghost {
+                txn.note_ghost(self, key, version.author());
+            }
+            return Ok(logged.start);
+        }
+    }
+
+    /// The change that undoes `change`, a put, a ghost or a patch of a row in this latched leaf; and the value that the row has then.
+    fn undoing<'a>(
+        &self,
+        page: Page<'_>,
+        change: &Change<'a>,
+        key: &'a [u8],
+        old: &'a [u8],
+    ) -> Result<(Change<'a>, Vec<u8>)> {
+        let (id, table) = (page.id(), self.id);
+        Ok(match *change {
+            Change::Patch { kept, old, new, .. } => {
+                let mut value = Vec::new();
+                let found = leaf::get(page, key, &mut value).map_err(|Restart| malformed(page))?;
+                let fits = found.and_then(|_| exchange(&mut value, kept, new, old));
+                fits.ok_or_else(|| self.lost_row(page))?;
+                (Change::Patch { page: id, table, key, kept, old: new, new: old }, value)
+            }
+            Change::Ghost { .. } => (Change::Put { page: id, table, key, value: old }, old.to_vec()),
+            _ => (Change::Ghost { page: id, table, key }, Vec::new()),
+        })
+    }
+
+    /// Writes a cell, which has this place in the latched leaf, gives the latch back, and logs the record that says so.
+    pub(super) fn write_logged(
+        &self,
         Latched { at, latch, .. }: Latched<'_>,
         place: Place,
-        locked: bool,
-    ) -> Result<Option<Lsn>> {
-        let Single { owner, name, key, intent, .. } = *single;
-        let (page, cell, value) = (at.page, place.cell(), intent.value());
-        self.pool.before_change(at.frame);
-        let (page_id, table) = (page.id(), self.id);
-        let removes = matches!(intent, Intent::Remove);
-        let change = match removes {
-            true => Change::Ghost { page: page_id, table, key },
-            false => Change::Put { page: page_id, table, key, value },
-        };
-        let mut body = change.encoded(); // as long as that of a removal without a ghost
-        single.room.use_up(body.len());
-        let reservation = self.core.log.reserve(body.len());
-        // A snapshot that is not open by now will see this record (its point is above). One that is open may need what
-        // is replaced, and must find the key.
-        let newest = self.core.txns.snapshots.newest();
-        let watched = newest.is_some();
-        if watched && !locked {
-            latch.release_unchanged();
-            reservation.abandon();
-            return Ok(None);
-        }
-        let version = if watched { Version::autocommit(reservation.start()) } else { Version::SETTLED };
-        let keys = &self.core.txns.keys;
-        let stays = removes && (watched || !keys.is_quiet(name, Some(owner)));
-        let imaged = newest.is_some_and(|newest| !keys.take_over(name, table, key, version.author(), newest));
-        if imaged {
-            let mut row = ImageRow::new(key, None);
-            row.set_value(|out| append_live(page, cell, out));
-            self.keep_image(owner, name, row, version, cell, &mut Spares::default());
-        }
-        let written = if removes && !stays {
-            place.remove(page);
-            body.clear();
-            Change::Remove { page: page_id, table, key }.encode(&mut body);
-            Ok(())
-        } else {
-            let word = if removes { version.ghost() } else { version };
-            place.write(page, key, value, word.0)
-        };
-        page.set_lsn(reservation.end());
-        let underfull = removes && leaf::is_underfull(page) == Ok(true);
-        drop(latch);
-        if let Err(damaged) = written {
-            reservation.abandon();
-            return Err(damaged);
-        }
-        let (commit, end) = (reservation.start(), reservation.end());
-        self.core.log.fill(reservation, &body);
-        if imaged || stays {
-            single.left = Some(self.garbage(single, imaged, commit, version.author()));
-        }
-        if underfull && !stays {
-            // The row is gone, whatever becomes of the tidying up: a full disk here must not say that nothing was changed.
-            let _ = self.absorb_around(key);
-        }
-        Ok(Some(end))
-    }
-
-    /// Its image, if a snapshot may need it, and its ghost, if it made one.
-    #[cold]
-    fn garbage(self: &Arc<Self>, single: &Single<'_>, imaged: bool, commit: Lsn, author: u64) -> Batch {
-        let mut batch = Batch::new(commit, author);
-        batch.images.extend(imaged.then_some(single.name));
-        if let Intent::Remove = single.intent {
-            batch.ghosts.push(Ghost { tree: self.clone(), key: single.key.into(), author });
-        }
-        batch
-    }
-
-    /// Leaves that to those who clear up, and clears up what others have left, which may take long: nothing is locked by now.
-    #[cold]
-    fn leave_garbage(&self, owner: Owner, batch: Batch) {
-        self.core.keep(owner, batch);
-        self.core.sweep_own(owner);
-    }
-
-    /// Puts what the row was before into the key table, before the leaf shows the change (V2 in `txn/view.rs`).
-    pub(super) fn keep_image(
-        &self,
-        owner: Owner,
-        name: Name,
-        row: ImageRow,
+        key: &[u8],
+        value: &[u8],
         version: Version,
-        cell: Option<Cell>,
-        spares: &mut Spares,
-    ) {
-        let image = Image {
-            table: self.id,
-            writer: version.author(),
-            slot: owner.0,
-            replaced: cell.map_or(Version::SETTLED.ghost().0, |cell| cell.version),
-            row,
-        };
-        self.core.txns.keys.push_image_into(name, image, spares);
+        body: &[u8],
+    ) -> Result<Range<Lsn>> {
+        self.pool.before_change(at.frame);
+        place.write(at.page, key, value, version.0)?;
+        Ok(self.log_change(at.page, latch, body))
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use crate::Database;
-    use crate::tree::testing::{A_WHILE, comes_true};
-    use std::thread;
+    /// Logs that a leaf was changed, which is still latched, and gives the latch back. Returns where the record begins and ends.
+    ///
+    /// From the reservation on until the record is complete, commits behind it wait: so all that can be done before it is.
+    #[inline]
+    pub(super) fn log_change(&self, page: Page<'_>, latch: Exclusive<'_>, body: &[u8]) -> Range<Lsn> {
+        let reservation = self.core.log.reserve(body.len());
+        let record = reservation.start()..reservation.end();
+        page.set_lsn(record.end);
+        drop(latch);
+        self.core.log.fill(reservation, body);
+        record
+    }
 
-    /// Who waits for the row does not wait for what is cleared up afterwards, which may be what a large removal has left.
-    #[test]
-    fn a_row_is_given_back_before_it_is_cleared_up() {
-        let db = Database::in_memory().unwrap();
-        let table = db.byte_table("t").unwrap();
-        table.put(b"k", b"before").unwrap();
-        let _snapshot = db.snapshot().unwrap();
-        let (txns, name) = (&table.tree.core.txns, table.tree.core.txns.keys.name(table.tree.id, b"k"));
-        thread::scope(|scope| {
-            let held = txns.garbage.hold();
-            let put = scope.spawn(|| table.put(b"k", b"after"));
-            let is_written = || table.get(b"k").unwrap().as_deref() == Some(&b"after"[..]);
-            let is_free = comes_true(|| is_written() && txns.keys.is_quiet(name, None));
-            drop(held);
-            put.join().unwrap().unwrap();
-            assert!(is_free, "the row is locked");
+    /// The row is what it was before `txn` changed it: readers need not ask for that any more.
+    fn drop_image(&self, txn: &Txn, key: &[u8]) {
+        let keys = &self.core.txns.keys;
+        keys.drop_image(keys.name(self.id, key), txn.author());
+    }
+
+    /// The version word that a row gets back. The first change of a key by `txn` left the word that it replaced in the
+    /// key table; after a restart it is not there, and the word is that of a settled row.
+    fn version_before(&self, txn: &Txn, key: &[u8], first: bool, ghost: bool) -> Version {
+        let keys = &self.core.txns.keys;
+        let author = txn.author();
+        let replaced = keys.images(keys.name(self.id, key), self.id, key, |image| {
+            if image.writer == author { Break(Version(image.replaced)) } else { Continue(()) }
         });
+        let version = if first { replaced.unwrap_or(Version::SETTLED) } else { Version(author) };
+        if ghost { version.ghost() } else { version }
     }
 
-    /// Who has a row locked before a single write has its leaf's latch is not overtaken by that.
-    #[test]
-    fn locks_are_looked_for_under_the_latch() {
-        let db = Database::in_memory().unwrap();
-        let table = db.byte_table("t").unwrap();
-        table.put(b"k", b"before").unwrap();
-        let (keys, name) = (&table.tree.core.txns.keys, table.tree.core.txns.keys.name(table.tree.id, b"k"));
-        let tx = db.begin().unwrap();
-        let latched = table.tree.latch_leaf(b"k").unwrap();
-        let other = table.clone();
-        let put = thread::spawn(move || other.put(b"k", b"after"));
-        thread::sleep(A_WHILE);
-        let read = thread::scope(|scope| {
-            let read = scope.spawn(|| tx.bytes(&table).get(b"k"));
-            while keys.is_quiet(name, None) {
-                thread::yield_now();
-            }
-            latched.latch.release_unchanged();
-            read.join().unwrap().unwrap()
-        });
-        assert_eq!(read.as_deref(), Some(&b"before"[..]));
-        thread::sleep(A_WHILE);
-        assert!(!put.is_finished(), "it waits for the reader");
-        assert_eq!(tx.bytes(&table).get(b"k").unwrap(), read);
-        tx.commit().unwrap();
-        put.join().unwrap().unwrap();
-        assert_eq!(table.get(b"k").unwrap().as_deref(), Some(&b"after"[..]));
-    }
-
-    /// What a snapshot needs is kept, though none was open when the single write began.
-    #[test]
-    fn snapshots_are_looked_for_under_the_latch() {
-        let db = Database::in_memory().unwrap();
-        let table = db.byte_table("t").unwrap();
-        for removes in [false, true] {
-            table.put(b"k", b"before").unwrap();
-            let write = || if removes { table.remove(b"k").map(|_| ()) } else { table.put(b"k", b"after") };
-            thread::scope(|scope| {
-                let latched = table.tree.latch_leaf(b"k").unwrap();
-                let written = scope.spawn(write);
-                thread::sleep(A_WHILE);
-                let snapshot = db.snapshot().unwrap();
-                latched.latch.release_unchanged();
-                written.join().unwrap().unwrap();
-                let (now, then) = (table.get(b"k"), snapshot.bytes(&table).get(b"k"));
-                assert_eq!(now.unwrap().is_none(), removes);
-                assert_eq!(then.unwrap().as_deref(), Some(&b"before"[..]), "removes: {removes}");
-            });
-        }
+    #[cold]
+    fn lost_row(&self, page: Page<'_>) -> Error {
+        Error::corrupt(
+            format!("page {} of table {:?}", page.id(), self.name),
+            "a row that a transaction changed is not as it left it",
+        )
     }
 }

@@ -59,20 +59,16 @@ use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-/// Buckets of the key table, of 64 bytes: 64 KiB of them for the smallest caches …
+// The key table has, of its buckets of 64 bytes,
+// - one for each 256 bytes of cache, from 64 KiB to 4 MiB of them: a small open database is not to have most of its memory here;
+// - beside a cache of more than 256 MiB, one for each 4 KiB of it, up to 16 MiB of them.
 const BUCKETS_LOG2_MIN: u32 = 10;
 
-/// … then one for so much of the cache, for an open database should not have most of its memory here …
 const CACHE_BYTES_PER_BUCKET: usize = 256;
-
-/// … up to 4 MiB …
 const BUCKETS_LOG2_USUAL: u32 = 16;
-
-/// … and beside a larger cache one for so much of it …
 const LARGE_CACHE_BYTES_PER_BUCKET: usize = 4 << 10;
-
-/// … up to 16 MiB: who changes a row beside a snapshot, or reads it there, walks through the old versions of all rows of its
-/// bucket. (TPC-C and YCSB take as long with 4 MiB as with 16, and perhaps some per cent longer with 64.)
+/// More buckets make shorter chains: who changes a row beside a snapshot, or reads it there, walks through the old versions of all rows
+/// of its bucket. (TPC-C and YCSB take as long with 4 MiB as with 16, and perhaps some per cent longer with 64.)
 const BUCKETS_LOG2_MAX: u32 = 18;
 
 /// What all transactions share.
@@ -89,7 +85,7 @@ pub(crate) struct Txns {
     pub waits_again: Meter,
     /// A lower bound of all running transactions' ids; only grows.
     settled: CachePadded<AtomicU64>,
-    /// Where the log was when a commit last saw to that.
+    /// Where the log was when a commit last looked at the slots for that.
     looked: CachePadded<AtomicU64>,
 }
 
@@ -129,8 +125,8 @@ impl Txns {
         View { settled: Lsn(self.settled.load(Acquire)), at: Lsn::MAX, own: 0 }
     }
 
-    /// Brings [`Txns::latest`] up to date every so often: for who commits at `end`. One of those who find that it is time looks at
-    /// the slots, and whatever he finds, the next one does after as much log: a long transaction costs the others nothing.
+    /// [`Txns::settle`], called by each commit and done by one in so many: whoever commits 256 KiB of log or more after the last look.
+    /// Even if that look moves nothing, the next one comes as much later: so a long transaction does not make every commit look.
     #[inline]
     pub fn settle_now_and_then(&self, log: &Log, end: Lsn) {
         const BYTES: u64 = 256 << 10;

@@ -591,7 +591,7 @@ fn reach(gaps: bool, lowest: &Bound<Vec<u8>>, above: Option<&[u8]>) -> Reach {
 /// Is there no row, which is certain as long as the leaf is unchanged? Who has removed it has ended, or would have it locked.
 fn is_removed(txn: &Txn, tree: &Tree, key: &[u8], version: Version) -> bool {
     let keys = &txn.core.txns.keys;
-    let is_settled = || txn.view().sees(version); // its own, too
+    let is_settled = || txn.view().surely_sees(version); // its own, too
     version.is_ghost() && (is_settled() || keys.is_quiet(keys.name(tree.id, key), Some(txn.owner)))
 }
 
@@ -606,7 +606,7 @@ fn mode_for(mode: KeyMode, txn: &Txn, tree: &Tree, key: &[u8], version: Version)
 
 /// Is there no row, and, unless `gaps` are locked, nothing to be locked?
 fn passes_over(view: &View, version: Version, gaps: bool) -> bool {
-    version.is_ghost() && !gaps && view.sees(version)
+    version.is_ghost() && !gaps && view.surely_sees(version)
 }
 
 #[cfg(test)]

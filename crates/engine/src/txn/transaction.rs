@@ -216,10 +216,10 @@ impl Txn {
         }
     }
 
-    /// To be called first, by who does again what gave way to another over `name`: waits until nobody else has that, and takes it. Who
-    /// had it has ended by then: so nobody gives way to the same one twice. And of those who had all read it to write it, each now
-    /// does so alone. Before that it waits a while for others who run again: they would meet over the next row. Who waits here has
-    /// nothing yet that others could wait for.
+    /// To be called first when the work of a deadlock's victim is run again; `name` is the lock over which it gave way. Stands in the
+    /// line of all who run again, for a while (they would meet over the next row), and then locks `name` exclusively. The transaction
+    /// that it lost to has ended by then, so it does not lose to the same one twice; and of several that had read a row in order to
+    /// write it, each now has it alone. The transaction holds nothing yet, so nobody can wait for it here.
     pub fn get_in_line(&mut self, name: Name) {
         let (owner, patience) = (self.owner, self.patience);
         let keys = &self.core.txns.keys;
@@ -246,7 +246,7 @@ impl Txn {
         Ok(())
     }
 
-    /// `name`, which is of `key` or the gap below another one, was not got.
+    /// The lock on `name` was refused: that of `key`, or of a gap.
     #[cold]
     fn lost(&mut self, tree: &Tree, name: Name, key: Option<&[u8]>, refused: LockError) -> Error {
         if matches!(refused, LockError::Deadlock { .. }) {
@@ -412,8 +412,8 @@ impl Txn {
         self.extent = Some(write);
     }
 
-    /// Waits until the extents that it wrote are durable, as they must be before it can commit (X2), or prepare. Who asks again does
-    /// not wait.
+    /// Waits until the extents that it wrote are durable, as they must be before it can commit (X2 in `blob/extents.rs`), or
+    /// prepare. A second call does not wait.
     pub fn await_extents(&mut self) -> Result<()> {
         match self.extent.take() {
             Some(write) if !seeded_bug("blob_committed_before_sync") => {

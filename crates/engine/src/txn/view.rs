@@ -48,9 +48,9 @@ impl View {
         self.at == Lsn::MAX && self.settled != Lsn::MAX
     }
 
-    /// Is it clear at a glance that this version is seen?
+    /// Is it clear at a glance that this version is seen? If not, [`View::resolve`] tells.
     #[inline]
-    pub fn sees(&self, version: Version) -> bool {
+    pub fn surely_sees(&self, version: Version) -> bool {
         match version.writer() {
             Writer::Anyone => true,
             Writer::Autocommit(at) => at < self.at,
@@ -80,7 +80,7 @@ impl View {
             }
             seen = Seen::Older(image.value.map(<[u8]>::to_vec));
             sought = Version(image.replaced);
-            if self.sees(sought) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            if self.surely_sees(sought) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
         seen
     }

@@ -96,7 +96,7 @@ impl<K: IntKey, const F: usize> Csb<K, F> {
     ) {
         let slot = parent.slot();
         let group: &Group<K, B, F> = group_at(parent.node.group(), pin);
-        // Wrong: the siblings that only move are not latched, so their versions stay.
+        // The seeded bug: siblings that only move are not latched, so their versions stay.
         let last = if seeded_bug("csb_shift_without_version") { slot + 1 } else { vacant };
         let latches = latch_slots(group, slot..=last);
         if !self.must_split(level, &group.nodes[slot], lane, pin) {
@@ -253,7 +253,7 @@ fn move_children<K: IntKey, C: Body, const F: usize>(
         to.header.set_live(i);
     }
     if seeded_bug("csb_group_split_wrong_order") {
-        // The old slots are closed and readable before the link leads to the new group.
+        // The bug: the old slots are closed and readable before the link leads to the new group.
         moved.iter().for_each(|&slot| from.nodes[slot].close());
         drop(latches);
         foreshore_base::sync::thread::yield_now();

@@ -2,7 +2,7 @@
 //!
 //! Why: whoever has a node's first line then knows the one line of the rest that has the entry, and waits for no line in
 //! between. Lookups side by side pay for every line; one by itself for every step.
-//! Source: fewer lines a node is what CSB+-trees are for (DaMoN 2007).
+//! Source: fewer lines a node is what CSB+-trees are for (Samuel et al., DaMoN 2005).
 
 use crate::search::{Lane, rank_in_run};
 use crate::vector;

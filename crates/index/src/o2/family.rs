@@ -1,4 +1,4 @@
-//! Latching the relatives of a node: from its parent pointers upwards in thought, from the top downwards in deed.
+//! Latching the relatives of a node: they are found upwards, by parent pointers, and latched downwards, from the highest.
 
 use super::node::{Child, Header, Inner, Side};
 use super::scheme::{Guard, Scheme};
@@ -50,7 +50,7 @@ impl<L: Lane, const F: usize, S: Scheme> Tree<L, F, S> {
         Held { node, guard: S::latch(&node.header) }
     }
 
-    /// Latches up to `N` ancestors of a living node, from the highest to the parent. Fewer, if the tree's header is
+    /// Latches up to `generations` ancestors of a living node, from the highest to the parent. Fewer, if the tree's header is
     /// among them.
     ///
     /// Only the rebalancer calls this, and only the rebalancer changes the parent of an inner node; a split that comes

@@ -8,9 +8,9 @@
 //! A leaf is copied to the stack, the copy is validated, and only then it is visited. All reads are those of `unpinned.rs`.
 //!
 //! Invariants, besides C1 and C2 of `range.rs`:
-//! - W1: the next leaf is entered before the copy is validated (F2). So at the moment of its version the one before had the
+//! - W1: the next leaf is entered before the copy is validated (F2 in `unpinned.rs`). So at the moment of its version the one before had the
 //!   entries copied and led to it, and all its entries of that version are above those: its range began where the other's
-//!   ended (T2).
+//!   ended (T2 in `tree/mod.rs`).
 //! - W2: whatever fails, nothing was visited of the leaf where it did: the scan goes on behind the last entry visited.
 
 use super::unpinned::{Found, Leaf};

@@ -49,9 +49,9 @@ impl Has {
     fn beyond(self, mine: Has) -> Modes {
         let wanted = |want: bool, mode: Modes| if want { mode } else { Modes::NONE };
         wanted(self.key >= 1 && mine.key < 1, Modes::READ)
-            .and(wanted(self.key == 2 && mine.key < 2, Modes::WRITE))
-            .and(wanted(self.gap.is_some() && mine.gap.is_none(), Modes::GAP))
-            .and(wanted(self.insert.is_some() && mine.insert.is_none(), Modes::INSERT))
+            .with(wanted(self.key == 2 && mine.key < 2, Modes::WRITE))
+            .with(wanted(self.gap.is_some() && mine.gap.is_none(), Modes::GAP))
+            .with(wanted(self.insert.is_some() && mine.insert.is_none(), Modes::INSERT))
     }
 
     fn modes(self) -> Modes {
@@ -135,7 +135,7 @@ impl Model {
     }
 
     /// Grants `key` to one after the other, until nobody can be granted; then calls who sleeps and could be, or was passed often.
-    fn settle(&mut self, key: u64) {
+    fn grant_waiting(&mut self, key: u64) {
         let may_be_passed = |entry: &Entry| entry.1 == key && self.may_be_passed(entry);
         let asleep: Vec<Entry> = self.waiting.iter().copied().filter(may_be_passed).collect();
         let sleeps = |entry: &Entry| asleep.contains(entry);
@@ -244,27 +244,27 @@ impl Both {
         *self.model.wait(owner) = Wait { sleeps: !called, called: false, passed, has_looked };
         if called {
             assert!(sleeps);
-            self.model.settle(key);
-            self.settle(key);
+            self.model.grant_waiting(key);
+            self.grant_waiting(key);
         }
     }
 
     fn release(&mut self, owner: Owner, key: u64) {
         self.model.held.retain(|(who, what, _)| (*who, *what) != (owner, key));
-        self.model.settle(key);
+        self.model.grant_waiting(key);
         if self.table.release(owner, name(key)) {
-            self.settle(key);
+            self.grant_waiting(key);
         }
     }
 
     fn give_up(&mut self, owner: Owner, key: u64) {
         self.model.waiting.retain(|(who, ..)| *who != owner);
         *self.model.wait(owner) = Wait::default();
-        self.model.settle(key);
+        self.model.grant_waiting(key);
         assert!(self.table.withdraw(owner, name(key)));
         assert!(!self.table.withdraw(owner, name(key)));
         self.seat(owner).end_wait(Signal::Idle);
-        self.settle(key);
+        self.grant_waiting(key);
     }
 
     fn look_at_gap(&mut self, owner: Owner, key: u64, at: Reach) {
@@ -285,15 +285,15 @@ impl Both {
         let (told, had_turn) = self.table.look_at_gap(owner, name(key), at);
         assert_eq!((told, had_turn), (expected, ended.is_some()));
         if had_turn {
-            self.model.settle(key);
+            self.model.grant_waiting(key);
         }
         if had_turn {
-            self.settle(key);
+            self.grant_waiting(key);
         }
     }
 
     /// Grants in the table; whoever is told must have waited, and wait no more, or have slept without having been called.
-    fn settle(&mut self, key: u64) {
+    fn grant_waiting(&mut self, key: u64) {
         let waited = |table: &Requests, owner: Owner| {
             table.iter().any(|request| {
                 request.owner == owner && request.name == name(key) && !request.wanted.is_none()
@@ -303,7 +303,7 @@ impl Both {
             (0..OWNERS as u16).map(Owner).filter(|&owner| waited(&self.table, owner)).collect();
         let asleep: Vec<Owner> =
             before.iter().copied().filter(|&owner| self.seat(owner).signal() == Signal::Asleep).collect();
-        let mut told = self.table.settle(name(key), &self.seats);
+        let mut told = self.table.grant_waiting(name(key), &self.seats);
         let is_told = |owner: &Owner| match self.seat(*owner).signal() {
             Signal::Called => asleep.contains(owner),
             signal => signal == Signal::Granted,

@@ -3,7 +3,7 @@
 use super::super::*;
 use super::SMALL;
 use super::world::{Work, World};
-use crate::chance::Random;
+use crate::chance::{Random, seeds};
 use foreshore_io::SimDisk;
 use foreshore_io::sim::Crash::{self, PowerLoss, ProcessKill};
 use std::time::Instant;
@@ -41,20 +41,16 @@ fn crash_everywhere(seed: u64, work: Work, crash: Crash) {
     }
 }
 
-fn seeds(count: u64) -> impl Iterator<Item = u64> {
-    (0..count).inspect(|seed| println!("seed {seed}"))
-}
-
 /// `Sync` survives a loss of power. Catches `log_ack_before_sync`.
 #[test]
 fn power_loss_at_every_event() {
-    seeds(3).for_each(|seed| crash_everywhere(seed, FEW, PowerLoss));
+    seeds(3).into_iter().for_each(|seed| crash_everywhere(seed, FEW, PowerLoss));
 }
 
 /// Everything acknowledged survives the death of the process. Catches `log_release_cut_record`.
 #[test]
 fn kill_at_every_event() {
-    seeds(3).for_each(|seed| crash_everywhere(seed, FEW, ProcessKill));
+    seeds(3).into_iter().for_each(|seed| crash_everywhere(seed, FEW, ProcessKill));
 }
 
 /// A kill while the first files are made, and the power goes at every event of the next life: what the dead process
