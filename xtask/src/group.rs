@@ -41,8 +41,9 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
+        // It may have left others behind. (Its number is not another group's that soon.)
+        end(self.leader.id());
         if !self.has_ended {
-            end(self.leader.id());
             let _ = self.leader.wait();
         }
         RUNNING.store(0, SeqCst);
@@ -63,5 +64,5 @@ pub fn end_with_the_chore() {
 
 fn end(leader: u32) {
     // The shell's own: small systems have no such program.
-    let _ = Command::new("sh").args(["-c", &format!("kill -s KILL -- -{leader}")]).status();
+    let _ = Command::new("sh").args(["-c", &format!("kill -s KILL -- -{leader} 2>/dev/null")]).status();
 }

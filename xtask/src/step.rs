@@ -8,7 +8,7 @@ use std::io::{self, BufRead, BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
-use std::sync::mpsc;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 /// Where each step's output is kept.
@@ -107,12 +107,13 @@ impl Cargo {
         drop(command); // It holds the pipe's other end, and the reader waits for its last holder.
         let logged = File::create(log).and_then(|log| {
             let mut output = Output::new(log, echo);
-            output.read(reader, started + limit)?;
-            Ok(output)
+            let was_all = output.read(reader, started + limit)?;
+            Ok((output, was_all))
         });
-        let output = logged.map_err(|e| io::Error::other(format!("{}: {e}", log.display())))?;
+        let (output, was_all) = logged.map_err(|e| io::Error::other(format!("{}: {e}", log.display())))?;
         Ok(Ran {
-            status: group.wait(started + limit)?,
+            // What it started may still print, though it has ended itself.
+            status: if was_all { group.wait(started + limit)? } else { None },
             tests: output.tests,
             failed: output.failed,
             took: started.elapsed(),
@@ -123,7 +124,7 @@ impl Cargo {
 /// How a command went.
 #[derive(Debug)]
 pub struct Ran {
-    /// `None` if it ran too long and was ended.
+    /// `None` if it, or what it started, ran too long and was ended.
     pub status: Option<ExitStatus>,
     /// Tests that passed and failed, added up over all test binaries.
     pub tests: Tests,
@@ -160,8 +161,8 @@ impl Output {
         Self { log, echo, tests: Tests::default(), failed: Vec::new() }
     }
 
-    /// Reads to the end, or until `deadline`.
-    fn read(&mut self, pipe: io::PipeReader, deadline: Instant) -> io::Result<()> {
+    /// Reads to the end, or until `deadline`; tells whether that was the end.
+    fn read(&mut self, pipe: io::PipeReader, deadline: Instant) -> io::Result<bool> {
         let (sender, lines) = mpsc::channel();
         std::thread::spawn(move || {
             let mut pipe = BufReader::new(pipe);
@@ -175,7 +176,7 @@ impl Output {
         loop {
             match lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
                 Ok(line) => self.line(&line)?,
-                Err(_) => return Ok(()),
+                Err(why) => return Ok(why == RecvTimeoutError::Disconnected),
             }
         }
     }
@@ -387,6 +388,30 @@ mod tests {
     fn failed_tests_are_named() {
         assert_eq!(failed_test("test latch::tests::one ... FAILED\n").as_deref(), Some("latch::tests::one"));
         assert_eq!(failed_test("test latch::tests::one ... ok\n"), None);
+    }
+
+    /// A command that ends, but leaves something behind which goes on, has not ended well.
+    #[test]
+    fn what_a_command_leaves_behind_is_ended() {
+        let dir = tempfile::tempdir().unwrap();
+        let pid = dir.path().join("pid");
+        let (reader, writer) = io::pipe().unwrap();
+        let until = Instant::now() + Duration::from_millis(500);
+        let mut command = Command::new("sh");
+        command.args(["-c", "sleep 600 & echo $! > \"$0\""]).arg(&pid).stdout(writer);
+        let mut group = Group::start(&mut command).unwrap();
+        drop(command);
+        let mut output = Output::new(File::create(dir.path().join("log")).unwrap(), false);
+        assert!(!output.read(reader, until).unwrap(), "it may still print");
+        let patience = Duration::from_secs(10);
+        assert!(group.wait(Instant::now() + patience).unwrap().is_some(), "it has ended itself");
+        drop(group);
+        let left = std::fs::read_to_string(&pid).unwrap();
+        let until = Instant::now() + patience;
+        while Path::new("/proc").join(left.trim()).join("exe").exists() {
+            assert!(Instant::now() < until, "it goes on");
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 
     /// What cargo started ends with it: the pipe's other end closes, so that the log is complete.
