@@ -38,18 +38,22 @@ fn limit_of(groups: &str, root: &Path) -> Option<u64> {
     let limits = groups.lines().flat_map(|line| {
         let (controllers, path) =
             line.split_once(':').and_then(|(_, rest)| rest.split_once(':')).unwrap_or_default();
-        let (root, file) = match controllers {
-            "" => (root.to_owned(), "memory.max"),
-            _ => (root.join("memory"), "memory.limit_in_bytes"),
+        // Above `high` a process is not killed, but made to wait.
+        let (root, files) = match controllers {
+            "" => (root.to_owned(), &["memory.max", "memory.high"][..]),
+            _ => (root.join("memory"), &["memory.limit_in_bytes"][..]),
         };
         let is_of_memory = controllers.is_empty() || controllers.split(',').any(|name| name == "memory");
         let path = Path::new(path.trim_start_matches('/'));
-        let read = move |group: &Path| fs::read_to_string(root.join(group).join(file)).ok();
-        path.ancestors()
-            .filter(move |_| is_of_memory)
-            .filter_map(move |group| read(group)?.trim().parse().ok())
+        let least =
+            move |group: &Path| files.iter().filter_map(|file| number_in(&root.join(group).join(file))).min();
+        path.ancestors().filter(move |_| is_of_memory).filter_map(least)
     });
     limits.filter(|limit| *limit < NO_LIMIT).min()
+}
+
+fn number_in(file: &Path) -> Option<u64> {
+    fs::read_to_string(file).ok()?.trim().parse().ok()
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]
@@ -72,6 +76,8 @@ mod tests {
         assert_eq!(limit("0::/above/of/mine\n"), Some(5000));
         assert_eq!(limit("7:pids:/\n4:cpu,memory:/old\n0::/above/of/mine\n"), Some(3000));
         assert_eq!(limit("7:pids:/above\n4:memory:/\n0::/\n"), None, "not of its memory");
+        set("above/of", "memory.high", "4000");
+        assert_eq!(limit("0::/above/of/mine\n"), Some(4000));
         set("", "memory.max", "7000");
         assert_eq!(limit(ROOT_GROUPS), Some(7000));
     }

@@ -81,7 +81,7 @@ pub enum Error {
     Locked {
         /// The directory.
         dir: String,
-        /// The holder's process id, where known.
+        /// The holder's process id, where known. A process that the holder forked, and that has outlived it, is not.
         pid: Option<u32>,
     },
     /// The directory is not a database, or not one that this version can read.
@@ -222,7 +222,10 @@ fn holder(pid: &Option<u32>) -> String {
             )
         }
         Some(pid) => format!("process {pid}; close it there first"),
-        None => "another process; close it there first".to_string(),
+        None => {
+            "another process, perhaps one forked by who opened it; close it there, or end that process, first"
+                .to_string()
+        }
     }
 }
 

@@ -125,7 +125,7 @@ pub trait SharedMemory: Send + Sync + 'static {
 /// Why [`Vfs::lock`] failed.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// Somebody else has it; their process id if they could be asked.
+    /// Somebody else has it; the process id of who took it, if that could be learned and there is such a process.
     #[error("held by {}", .0.map_or("another process".to_owned(), |pid| format!("process {pid}")))]
     Held(Option<u32>),
     /// The lock file could not be opened or locked at all.

@@ -16,6 +16,7 @@ use foreshore_base::seeded_bug;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, ftruncate, openat};
 use rustix::io::{Errno, pread, pwrite, retry_on_intr};
+use rustix::process::{Pid, test_kill_process};
 use std::io::{self, ErrorKind};
 use std::process;
 use std::thread;
@@ -40,7 +41,7 @@ impl DirLock {
         let dir = openat(&dir, ".", its_own, Mode::empty()).map_err(io::Error::from)?;
         match try_lock(&file).and_then(|()| try_lock_directory(&dir)) {
             Ok(()) => {}
-            Err(Errno::WOULDBLOCK) => return Err(LockError::Held(read_pid(&file))),
+            Err(Errno::WOULDBLOCK) => return Err(LockError::Held(read_pid(&file).filter(is_running))),
             Err(error) => return Err(LockError::Io(error.into())),
         }
         let owner = process::id();
@@ -101,6 +102,12 @@ fn write_pid(file: &OwnedFd, pid: u32) -> io::Result<()> {
     let text = format!("{pid}\n");
     let written = retry_on_intr(|| pwrite(file, text.as_bytes(), 0))?;
     if written < text.len() { Err(io::ErrorKind::WriteZero.into()) } else { Ok(()) }
+}
+
+/// Is there still such a process, as far as one can see? Another one that it forked may have the lock still.
+fn is_running(pid: &u32) -> bool {
+    let pid = i32::try_from(*pid).ok().and_then(Pid::from_raw);
+    pid.is_some_and(|pid| test_kill_process(pid) != Err(Errno::SRCH))
 }
 
 /// The owner's id; `None` if the owner has not written it yet, or could not.

@@ -99,6 +99,12 @@ fn other_process() {
             let mut child = Command::new("sh").args(["-c", script]).spawn().expect("a shell");
             child.wait().expect("its end");
         }
+        "holder that leaves a fork" => {
+            let _guard = vfs.lock("LOCK").expect("a free lock");
+            // SAFETY: only waits for a signal.
+            println!("ready {}", fork(|| _ = unsafe { libc::pause() }));
+            process::abort();
+        }
         "confined" => {
             let file = vfs.open("file", Access::Buffered, true).expect("a new file");
             file.write_many(&[(0, b"a"), (1, b"b")]).expect("by a ring, if there is one");
@@ -172,6 +178,19 @@ fn a_lock_is_not_inherited_by_started_programs() {
     // SAFETY: a signal to the process that the child started and nobody has waited for.
     unsafe { libc::kill(grandchild, libc::SIGKILL) };
     relocked.expect("the program that it started holds nothing");
+}
+
+/// Who took it is gone, and would be looked for in vain.
+#[test]
+fn a_lock_that_only_a_fork_has_names_nobody() {
+    let dir = TempDir::on_disk();
+    let mut child = start("holder that leaves a fork", dir.path());
+    let grandchild: libc::pid_t = wait_ready(&mut child).parse().expect("a process id");
+    child.wait().expect("its end");
+    let locked = vfs(dir.path()).lock("LOCK");
+    // SAFETY: as above.
+    unsafe { libc::kill(grandchild, libc::SIGKILL) };
+    assert_eq!(holder(locked), None);
 }
 
 /// Others tell their process by a signal, which ends it.

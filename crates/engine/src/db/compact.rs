@@ -272,6 +272,7 @@ fn exchange(path: &Path, beside: &Path, sync: &dyn Fn(&fs::File) -> io::Result<(
 /// until then nobody else can use the directory, and what somebody may begin in it afterwards, another compaction perhaps, is not ours.
 fn remove_old(dir: &DirVfs, path: &Path, remove: &dyn Fn(&str) -> io::Result<()>) -> io::Result<()> {
     dir.rename(meta::NAME, meta::UNFINISHED_BACKUP)?;
+    dir.sync_dir()?;
     let names = dir.list()?;
     let is_data = |name: &&String| *name != meta::LOCK && meta::is_ours(name);
     names.iter().filter(is_data).try_for_each(|name| remove(name))?;

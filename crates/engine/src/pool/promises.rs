@@ -69,7 +69,8 @@ impl Promises {
     pub fn note(&self, effect: Effect) {
         let written = self.written.load(Relaxed) + effect.first;
         self.written.store(written.saturating_sub(effect.gone), Relaxed);
-        self.unwritten.fetch_sub(effect.first, Relaxed);
+        // ORDERING: Release, for `needed`.
+        self.unwritten.fetch_sub(effect.first, Release);
     }
 
     /// The directory has been read, or rewritten: it has these bytes of entries.
@@ -110,7 +111,10 @@ impl Promises {
     }
 
     fn needed(&self) -> u64 {
-        self.written.load(Relaxed).saturating_add_signed((self.unwritten.load(Relaxed) as i64).max(0))
+        // ORDERING: Acquire, and in this order: who no longer finds a page among the unwritten ones finds it among the written ones.
+        // (The other way round it may count twice, which only asks for more space.)
+        let unwritten = self.unwritten.load(Acquire) as i64;
+        self.written.load(Relaxed).saturating_add_signed(unwritten.max(0))
     }
 }
 
