@@ -61,8 +61,10 @@
 //! [`reserve`]. A B+-tree has all its entries then, but may lead to some of its leaves by their links alone from then on, which makes those slower, and
 //! which `check` tells.
 
+mod broken;
 pub mod calibrate;
 mod copy;
+mod counters;
 mod csb;
 mod fixed;
 mod leaf_index;
@@ -73,6 +75,7 @@ mod o2;
 #[cfg_attr(shuttle, path = "pool_model.rs")]
 mod pool;
 mod pooled;
+mod read_again;
 mod reclaim;
 mod search;
 mod shift;
@@ -81,6 +84,7 @@ mod trie;
 mod vector;
 mod wide;
 
+pub use broken::Broken;
 pub use calibrate::{Favour, NodeKeys, Profile};
 pub use csb::CsbStats;
 pub use fixed::{PackedLane, StaticMap};
@@ -98,7 +102,7 @@ pub use node::int::IntKey;
 pub use o2::{Coupled, DumpMismatch, InnerNode, O2Stats, Optimistic, Scheme};
 pub use pool::reserve;
 pub use search::Lane;
-pub use tree::{Broken, Stats};
+pub use tree::Stats;
 pub use trie::TrieStats;
 pub use trie::layer_tree::LayerTree;
 

@@ -3,10 +3,10 @@
 use super::group::{Address, Group, Header, group_at, header_at};
 use super::node::{Body, Children, Node, Words};
 use super::{Csb, Inner};
+use crate::broken::{Broken, broken, stays_latched};
 use crate::node::int::IntKey;
 use crate::reclaim::Pin;
 use crate::search::Lane;
-use crate::tree::{Broken, stays_latched};
 
 /// What happened to a CSB+-tree since it was made, and its shape.
 ///
@@ -52,10 +52,6 @@ struct Expected<L> {
     group: Address,
     separators: Vec<L>,
     range: Range<L>,
-}
-
-fn broken<T>(what: impl Into<String>) -> Result<T, Broken> {
-    Err(Broken::new(what))
 }
 
 impl<K: IntKey, const F: usize> Csb<K, F> {

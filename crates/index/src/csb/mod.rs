@@ -95,20 +95,19 @@ mod update;
 pub use check::CsbStats;
 pub(crate) use range::{Backward, Forward};
 
+use crate::counters::{Count, Length};
 use crate::node::int::IntKey;
+use crate::read_again::read_again;
 use crate::reclaim::Pin;
 use crate::search::Lane;
-use crate::tree::counters::{Count, Length};
 use crossbeam_utils::CachePadded;
 use foreshore_base::prefetch::prefetch_lines;
-use foreshore_base::sync::{AtomicU64, Backoff, Ordering};
+use foreshore_base::sync::{AtomicU64, Ordering};
 use foreshore_base::{Exclusive, NodeLatch};
 use group::{Address, Group, Header, header_at};
 use node::{Body, Children, Node, Words};
 use std::marker::PhantomData;
 
-/// Optimistic attempts before a reader takes the latch.
-const ATTEMPTS_MAX: u32 = 16;
 /// Groups are aligned to cache lines, so the root's level fits below its address.
 const LEVEL_MASK: u64 = 63;
 
@@ -233,27 +232,7 @@ impl<K: IntKey, const F: usize> Csb<K, F> {
         if seen.validate().is_ok() {
             return result;
         }
-        self.consistent_again(latch, read)
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn consistent_again<R>(&self, latch: &NodeLatch, mut read: impl FnMut() -> R) -> R {
-        let mut backoff = Backoff::new();
-        for _ in 1..ATTEMPTS_MAX {
-            self.counters.restarts.add();
-            backoff.wait();
-            let seen = latch.optimistic();
-            let result = read();
-            if seen.validate().is_ok() {
-                return result;
-            }
-        }
-        self.counters.latched_reads.add();
-        let latched = latch.exclusive();
-        let result = read();
-        latched.release_unchanged();
-        result
+        read_again(latch, (&self.counters.restarts, &self.counters.latched_reads), |_| Ok(read()))
     }
 
     /// Reads a node. What `read` sees may be torn, so it follows nothing.

@@ -4,10 +4,10 @@
 //! of a byte string, whose common prefix a node keeps only once.
 
 use crate::ByteMap;
+use crate::broken::Broken;
 use crate::map::bytes::{ByteRange, ByteRangeRev};
 use crate::map::everyday::{STRETCH, range_traits};
 use crate::node::int::IntKey;
-use crate::tree::Broken;
 use std::ops::{Bound, RangeBounds};
 
 const WORD: usize = size_of::<u64>();

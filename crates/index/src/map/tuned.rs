@@ -4,10 +4,11 @@
 //! processor predicts, and nothing inside.
 
 use super::everyday::{everyday, example, same};
+use crate::broken::Broken;
 use crate::calibrate::{Favour, NodeKeys, Profile};
 use crate::map::int::{IntMap, IntRange, IntRangeRev};
 use crate::node::int::IntKey;
-use crate::tree::{Broken, Stats};
+use crate::tree::Stats;
 use std::ops::{Bound, RangeBounds};
 use std::sync::OnceLock;
 

@@ -5,9 +5,9 @@ use super::node::{Child, Header, Inner, Side};
 use super::problems::Problems;
 use super::scheme::Scheme;
 use super::{Tree, address_of, header_at, inner_at, leaf_at};
+use crate::broken::{Broken, broken, stays_latched};
 use crate::reclaim::Pin;
 use crate::search::Lane;
-use crate::tree::{Broken, stays_latched};
 
 /// What happened to an O2-Tree since it was made, and its shape.
 ///
@@ -45,10 +45,6 @@ struct Seen<'g, L: Lane, const F: usize> {
     last: Option<&'g Leaf<L, F>>,
     /// Of the inner node that it came by last.
     key: Option<L>,
-}
-
-fn broken<T>(what: impl Into<String>) -> Result<T, Broken> {
-    Err(Broken::new(what))
 }
 
 impl<L: Lane, const F: usize> Seen<'_, L, F> {

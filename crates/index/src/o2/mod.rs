@@ -91,10 +91,10 @@ pub use dump::{DumpMismatch, InnerNode};
 pub(crate) use range::{Backward, Forward};
 pub use scheme::{Coupled, Optimistic, Scheme};
 
+use crate::counters::{Count, Length};
 use crate::pool;
 use crate::reclaim::Pin;
 use crate::search::Lane;
-use crate::tree::counters::{Count, Length};
 use crossbeam_utils::CachePadded;
 use foreshore_base::sync::AtomicBool;
 use leaf::Leaf;

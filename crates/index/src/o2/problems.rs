@@ -12,8 +12,8 @@
 
 use super::header_at;
 use super::node::{Child, Header};
+use crate::counters::Count;
 use crate::reclaim::Pin;
-use crate::tree::counters::Count;
 use foreshore_base::sync::{AtomicU64, Ordering::*};
 
 /// Bit 1 of a node's problem word: it is in the queue. The rest is the child word of the node that was put in before.

@@ -7,6 +7,7 @@ use super::leaf::Leaf;
 use super::node::{Header, Inner};
 use super::update::is_parent;
 use super::{Tree, header_at, inner_at, leaf_at};
+use crate::read_again::read_again;
 use crate::reclaim::Pin;
 use crate::search::Lane;
 use foreshore_base::rwx::{Reader, Writer};
@@ -201,9 +202,6 @@ impl Drop for Versioned<'_> {
     }
 }
 
-/// Optimistic attempts at one leaf block before a reader takes its latch.
-const ATTEMPTS_MAX: u32 = 16;
-
 /// Blocks to the right of where a descent ended that are looked at: what a split or a borrowing moves is a step or two away. What a
 /// rotation hides between two of its writes may be a quarter of the tree: then the descent begins again.
 const STEPS_MAX: u32 = 4;
@@ -254,7 +252,10 @@ impl Protocol for Optimistic {
     ) -> R {
         match try_read(leaf, &mut read) {
             Ok(result) => result,
-            Err(Restart) => read_again(tree, leaf, read),
+            Err(Restart) => {
+                let counts = (&tree.counters.restarts, &tree.counters.latched_reads);
+                read_again(&leaf.header.latch, counts, |_| Ok(read(leaf)))
+            }
         }
     }
 
@@ -333,28 +334,6 @@ fn try_read<'g, L: Lane, const F: usize, R>(
     let result = read(leaf);
     seen.validate()?;
     Ok(result)
-}
-
-#[cold]
-#[inline(never)]
-fn read_again<'g, L: Lane, const F: usize, R>(
-    tree: &Tree<L, F, Optimistic>,
-    leaf: &'g Leaf<L, F>,
-    mut read: impl FnMut(&'g Leaf<L, F>) -> R,
-) -> R {
-    let mut backoff = Backoff::new();
-    for _ in 1..ATTEMPTS_MAX {
-        tree.counters.restarts.add();
-        backoff.wait();
-        if let Ok(result) = try_read(leaf, &mut read) {
-            return result;
-        }
-    }
-    tree.counters.latched_reads.add();
-    let latched = leaf.header.latch.exclusive();
-    let result = read(leaf);
-    latched.release_unchanged();
-    result
 }
 
 #[cold]

@@ -1,53 +1,10 @@
 //! Walking the whole structure and naming what is broken. Only when nobody changes it.
 
 use super::{Stats, Tree, address_of, node_at};
+use crate::broken::{Broken, broken, stays_latched};
 use crate::node::{Node, Seen};
 use crate::reclaim::Pin;
-use foreshore_base::sync::Backoff;
 use std::borrow::Borrow;
-use std::fmt;
-use std::time::{Duration, Instant};
-
-/// Longer than anybody has a latch who only looks, be it a thread that is not running at the moment.
-const LATCHED_FOR_EVER: Duration = Duration::from_secs(10);
-
-/// Will this latch not be given back? Who has it may be one who only looks, as a lookup may at last, and as
-/// [`bytes`](crate::ByteMap::bytes) does.
-pub(crate) fn stays_latched(is_latched: impl Fn() -> bool) -> bool {
-    let (mut backoff, mut since) = (Backoff::new(), None);
-    while is_latched() {
-        if since.get_or_insert_with(Instant::now).elapsed() > LATCHED_FOR_EVER {
-            return true;
-        }
-        backoff.wait();
-    }
-    false
-}
-
-/// A broken invariant: which, and where.
-///
-/// ```
-/// let map = foreshore_index::IntMap::<u64>::new();
-/// if let Err(broken) = map.check() {
-///     panic!("a defect of this crate: {broken}");
-/// }
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Broken(String);
-
-impl Broken {
-    pub(crate) fn new(what: impl Into<String>) -> Self {
-        Self(what.into())
-    }
-}
-
-impl fmt::Display for Broken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Broken {}
 
 /// A node on its level's chain, and the lower end of its range (`None` for the leftmost).
 struct Chained<'g, N: Node> {
@@ -61,10 +18,6 @@ fn unchanging<N: Node, R>(node: &N, find: impl FnOnce() -> R) -> R {
     let found = find();
     latch.release_unchanged();
     found
-}
-
-fn broken<T>(what: impl Into<String>) -> Result<T, Broken> {
-    Err(Broken(what.into()))
 }
 
 impl<N: Node> Tree<N> {

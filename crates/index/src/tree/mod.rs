@@ -26,25 +26,22 @@ mod unlink;
 mod unpinned;
 mod update;
 
-pub use check::Broken;
-pub(crate) use check::stays_latched;
 pub use counters::Stats;
 pub(crate) use range::{Backward, Forward};
 
+use crate::counters::Length;
 use crate::node::{Bias, Node, Place, Seen};
 #[cfg(shuttle)]
 use crate::pool;
+use crate::read_again::read_again;
 use crate::reclaim::Pin;
-use counters::{Counters, Length};
+use counters::Counters;
 use crossbeam_utils::CachePadded;
-use foreshore_base::sync::{AtomicU64, Backoff, Ordering};
+use foreshore_base::sync::{AtomicU64, Ordering};
 use foreshore_base::{Restart, seeded_bug};
 use std::borrow::Borrow;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
-
-/// Optimistic attempts at one node before a reader takes its latch.
-const ATTEMPTS_MAX: u32 = 16;
 
 /// See the module.
 pub(crate) struct Tree<N: Node> {
@@ -107,28 +104,7 @@ impl<N: Node> Tree<N> {
         {
             return result;
         }
-        self.read_again(node, read)
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn read_again<'g, R>(&self, node: &'g N, mut read: impl FnMut(&Seen<'g>) -> Result<R, Restart>) -> R {
-        let mut backoff = Backoff::new();
-        for _ in 1..ATTEMPTS_MAX {
-            self.counters.restarts.add();
-            backoff.wait();
-            let seen = node.header().latch.optimistic();
-            if let Ok(result) = read(&Seen::Optimistic(seen))
-                && seen.validate().is_ok()
-            {
-                return result;
-            }
-        }
-        self.counters.latched_reads.add();
-        let latched = node.header().latch.exclusive();
-        let result = read(&Seen::Latched).expect("reading under the latch never restarts");
-        latched.release_unchanged();
-        result
+        read_again(&node.header().latch, (&self.counters.restarts, &self.counters.latched_reads), read)
     }
 
     /// One step towards `key` from a node above the leaves. Asks for what is to be read of the next node.

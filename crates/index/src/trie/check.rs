@@ -5,10 +5,10 @@ use super::bag::Bag;
 use super::below::{Below, Layer};
 use super::layer_tree::LayerTree;
 use super::slice::Slice;
+use crate::broken::{Broken, broken};
 use crate::node::blob;
 use crate::reclaim::Pin;
 use crate::search::Lane;
-use crate::tree::Broken;
 
 /// What the allocator adds to a piece of memory, about.
 const ALLOCATION_BYTES: u64 = 16;
@@ -41,7 +41,7 @@ impl<M: LayerTree, const C: usize> Trie<M, C> {
         let pin = Pin::new();
         let entries = self.root.check::<C>(&pin)?;
         if entries != self.len() {
-            return Err(Broken::new(format!("count: {entries} entries, but a length of {}", self.len())));
+            return broken(format!("count: {entries} entries, but a length of {}", self.len()));
         }
         Ok(())
     }
@@ -82,7 +82,7 @@ impl<M: LayerTree> Layer<M> {
     fn check<const C: usize>(&self, pin: &Pin) -> Result<u64, Broken> {
         self.map.check()?;
         if self.gate.is_closed() || self.gate.is_held() {
-            return Err(Broken::new("B3: a layer that is closed, or just being closed, has a slice"));
+            return broken("B3: a layer that is closed, or just being closed, has a slice");
         }
         let mut entries = 0;
         for (slice, word) in self.map.ascending(Slice::MIN) {
@@ -95,7 +95,7 @@ impl<M: LayerTree> Layer<M> {
                 Below::Layer(next) => {
                     let inside = next.check::<C>(pin)?;
                     if inside == 0 {
-                        return Err(Broken::new(format!("B4: the layer behind {slice:?} is empty")));
+                        return broken(format!("B4: the layer behind {slice:?} is empty"));
                     }
                     entries += inside;
                 }
@@ -117,10 +117,10 @@ impl<M: LayerTree> Layer<M> {
 fn check_bag<const C: usize>(bag: Bag) -> Result<u64, Broken> {
     let tails = bag.entries().map(|(tail, _)| tail);
     if bag.len() == 0 || bag.len() > C {
-        return Err(Broken::new(format!("B2, B4: a bag of {} tails, where {C} fit", bag.len())));
+        return broken(format!("B2, B4: a bag of {} tails, where {C} fit", bag.len()));
     }
     if !tails.is_sorted_by(|a, b| a < b) {
-        return Err(Broken::new("order: the tails of a bag"));
+        return broken("order: the tails of a bag");
     }
     Ok(bag.len() as u64)
 }

@@ -1,11 +1,11 @@
 //! What a layer asks of the tree that orders its slices: the CSB+-tree and the O2-Tree can do it.
 
 use super::slice::Slice;
+use crate::broken::Broken;
 use crate::csb::{self, Csb};
 use crate::o2::{self, Scheme};
 use crate::reclaim::Pin;
 use crate::search::Lane;
-use crate::tree::Broken;
 use std::ops::Bound;
 
 /// An ordered, concurrent map from slices to words. Sealed: the module is private.

@@ -53,10 +53,10 @@ mod update;
 pub use check::TrieStats;
 pub(crate) use range::{Scan, Way};
 
+use crate::counters::{Count, Length};
 use crate::node::Bias;
 use crate::reclaim::Pin;
 use crate::search::Lane;
-use crate::tree::counters::{Count, Length};
 use below::{Below, Layer};
 use layer_tree::LayerTree;
 use slice::Slice;
