@@ -194,9 +194,6 @@ impl<'a> Change<'a> {
     pub fn decode(body: &'a [u8]) -> Result<Self, String> {
         let mut rest = Fields(body);
         let kind = rest.u8()?;
-        if !(PUT..=ROWS).contains(&kind) {
-            return Err(format!("{kind} is no kind of leaf record"));
-        }
         let page = page_id(rest.varint()?)?;
         let table = rest.varint()?.try_into().map(TableId).map_err(|_| "a table id is too large")?;
         let change = match kind {
@@ -230,11 +227,12 @@ impl<'a> Change<'a> {
                 Rows(rest.0).try_for_each(|row| row.map(|_| ()))?;
                 Change::Rows { page, table, rows: Rows(rest.0) }
             }
-            _ => {
+            PATCH => {
                 let (key_len, kept, old_len) = (rest.len()?, rest.len()?, rest.len()?);
                 let (key, old) = (rest.bytes(key_len)?, rest.bytes(old_len)?);
                 Change::Patch { page, table, key, kept, old, new: rest.0 }
             }
+            _ => return Err(format!("{kind} is no kind of leaf record")),
         };
         match change.pages() {
             (page, Some(other)) if page == other => {

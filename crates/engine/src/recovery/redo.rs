@@ -93,15 +93,15 @@ pub(super) fn run(
     thread::scope(|scope| {
         let start_worker = |_| {
             let (batches, receiver) = sync_channel(BATCHES_QUEUED);
-            let hand = Hand { batches, batch_bytes, next: Batch::default() };
+            let queue = WorkerQueue { batches, batch_bytes, next: Batch::default() };
             let thread = thread::Builder::new().name("foreshore-redo".into());
             let worker = thread.spawn_scoped(scope, move || apply_all(pools, receiver));
-            Ok((hand, worker.map_err(|e| Error::io("starting a redo worker", &e))?))
+            Ok((queue, worker.map_err(|e| Error::io("starting a redo worker", &e))?))
         };
         let started = (0..options.redo_threads).map(start_worker).collect::<Result<Vec<_>>>()?;
-        let (hands, workers): (Vec<_>, Vec<_>) = started.into_iter().unzip();
+        let (queues, workers): (Vec<_>, Vec<_>) = started.into_iter().unzip();
         let known = page_lsns(&pages);
-        let redone = HandOut { known, hands, redone: Redone::nothing(pages, from) }.read(log, stand_in);
+        let redone = Dispatcher { known, queues, redone: Redone::nothing(pages, from) }.read(log, stand_in);
         for worker in workers {
             worker.join().expect("a redo worker does not panic")?; // its error says why the reader was stopped
         }
@@ -117,13 +117,13 @@ fn page_lsns(pages: &[PageEntry]) -> ByPage<Lsn> {
 }
 
 /// The reader's side.
-struct HandOut {
+struct Dispatcher {
     known: ByPage<Lsn>,
-    hands: Vec<Hand>,
+    queues: Vec<WorkerQueue>,
     redone: Redone,
 }
 
-impl HandOut {
+impl Dispatcher {
     /// Reads the log and gives each record to the workers of its pages: first what is durable for sure, then, when that is
     /// so too, the rest.
     fn read(mut self, log: &StoredLog<'_>, stand_in: &StandIn) -> Result<Redone> {
@@ -144,7 +144,7 @@ impl HandOut {
             stand_in.read_to(record.end);
             self.take(&record)?;
         }
-        self.hands.into_iter().try_for_each(Hand::finish)?;
+        self.queues.into_iter().try_for_each(WorkerQueue::finish)?;
         Ok(self.redone)
     }
 
@@ -173,15 +173,15 @@ impl HandOut {
             if self.known.get(page).is_some_and(|lsn| *lsn >= record.end) {
                 continue; // D1
             }
-            let worker = page.0 as usize % self.hands.len();
-            self.hands[worker].give(record, page, author)?;
+            let worker = page.0 as usize % self.queues.len();
+            self.queues[worker].give(record, page, author)?;
         }
         Ok(())
     }
 }
 
 /// The way to one worker.
-struct Hand {
+struct WorkerQueue {
     batches: SyncSender<Batch>,
     batch_bytes: usize,
     next: Batch,
@@ -203,7 +203,7 @@ struct Queued {
     body: Range<usize>,
 }
 
-impl Hand {
+impl WorkerQueue {
     fn give(&mut self, record: &log::Record<'_>, page: PageId, author: Version) -> Result<()> {
         let Batch { bytes, records } = &mut self.next;
         let from = bytes.len();

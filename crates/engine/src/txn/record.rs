@@ -94,9 +94,6 @@ impl<'a> Record<'a> {
         if kind < WRITE {
             return Change::decode(body).map(Record::Change);
         }
-        if kind > PREPARE {
-            return Err(format!("{kind} is no kind of record"));
-        }
         let owner = rest.varint()?.try_into().map(Owner).map_err(|_| "a transaction's slot is too large")?;
         let record = match kind {
             WRITE => {
@@ -114,10 +111,11 @@ impl<'a> Record<'a> {
                 Record::Compensation { owner, undo_next, first: flags != 0, change }
             }
             PREPARE => Record::Prepare { owner, previous: take_lsn(&mut rest)?, gid: rest.0 },
-            _ if !rest.0.is_empty() => return Err("a record is too long".into()),
+            BEGIN | COMMIT | END if !rest.0.is_empty() => return Err("a record is too long".into()),
             BEGIN => Record::Begin { owner },
             COMMIT => Record::Commit { owner },
-            _ => Record::End { owner },
+            END => Record::End { owner },
+            _ => return Err(format!("{kind} is no kind of record")),
         };
         Ok(record)
     }
