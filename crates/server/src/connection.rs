@@ -5,6 +5,7 @@
 //! - C2: what is kept for a client is bounded: requests, as long as one may be, `replies_bytes_max` and one reply, a queue.
 //! - C3: no byte of a reply leaves before the batch that it belongs to is durable, if replies wait for that.
 
+use crate::acknowledged;
 use crate::chores::{Brought, Length, Work};
 use crate::commands::{self, Attempt, Call, CommandError, Next, Parcel, Waited, note_if_slow};
 use crate::counters::Counters;
@@ -70,6 +71,8 @@ pub struct Connection {
     /// Since when what comes is thrown away, as no request begins there: a client that is told why must be able to send all that it was
     /// about to, or it sees the connection break and never reads the reply.
     refused_since: Option<Instant>,
+    /// Set by a shutdown: it stays until the client has its replies.
+    ends_when_taken: bool,
     /// The client will send nothing more.
     has_ended: bool,
     /// As the operating system said last.
@@ -208,6 +211,7 @@ impl Connection {
             rests_until: None,
             is_closing: false,
             refused_since: None,
+            ends_when_taken: false,
             has_ended: false,
             is_readable: true,
             is_writable: true,
@@ -442,7 +446,7 @@ impl Connection {
                 Io::Progress
             }
             Ok(bytes) => {
-                if self.refused_since.is_none() {
+                if !self.is_closing {
                     self.input.extend_from_slice(&scratch[..bytes]);
                 }
                 self.active = now;
@@ -484,9 +488,8 @@ impl Connection {
             }
         }
         if self.is_closing && self.waits_for.is_none() && self.replies.unsent() == 0 {
-            let may_still_send = self.refused_since.is_some() && !self.has_ended;
             // The client sees the end behind the last reply.
-            return if may_still_send && self.stream.shutdown(Shutdown::Write).is_ok() {
+            return if self.is_waited_for() && self.stream.shutdown(Shutdown::Write).is_ok() {
                 Io::Progress
             } else {
                 Io::Broken
@@ -495,16 +498,23 @@ impl Connection {
         if self.replies.sendable().is_empty() { Io::Progress } else { Io::Blocked }
     }
 
+    /// Does its socket stay, though all has been handed to it? Closed, it would answer whatever still comes by taking back the replies
+    /// that are on their way. Only as long as some are, or who is idle would hold up a shutdown.
+    fn is_waited_for(&self) -> bool {
+        let has_to_take = self.ends_when_taken && !acknowledged::is_all(&self.stream);
+        !self.has_ended && (self.refused_since.is_some() || has_to_take)
+    }
+
     /// Is there something that may leave, and the client takes it?
     pub fn sends_on(&self) -> bool {
         self.is_writable && !self.replies.sendable().is_empty()
     }
 
-    /// Has it to be tried whether the client takes something? The system tells of room when there is much, and a slow client takes little
-    /// at a time.
+    /// Has it to be tried whether the client takes something, or has taken all? The system tells of room when there is much, and a slow
+    /// client takes little at a time; of the last acknowledgement it does not tell.
     pub fn is_to_be_tried(&mut self) -> bool {
         self.is_writable |= self.untaken_since.is_some();
-        self.untaken_since.is_some()
+        self.untaken_since.is_some() || self.ends_when_taken
     }
 
     /// Must replies leave before more is executed (C2)?
@@ -520,7 +530,8 @@ impl Connection {
     pub fn receives_ahead(&self, shared: &Shared) -> bool {
         let received = self.input.len() - self.executed;
         let has_room = received < self.parser.limits().request_bytes;
-        self.refused_since.is_some() || (self.is_full(shared) && !self.is_closing && has_room)
+        let is_thrown_away = self.refused_since.is_some() || self.ends_when_taken;
+        is_thrown_away || (self.is_full(shared) && !self.is_closing && has_room)
     }
 
     /// Memory that is kept for it.
@@ -604,6 +615,7 @@ impl Connection {
         self.is_closing = true;
         // Who is still sending must be able to: an end with something unread takes back replies that are on their way.
         self.refused_since = self.is_readable.then(Instant::now);
+        self.ends_when_taken = true;
         self.session.abandon();
     }
 

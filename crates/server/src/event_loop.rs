@@ -44,6 +44,9 @@ const READS_PER_TURN: usize = 16;
 /// How often overdue clients are looked for.
 const LOOK: Duration = Duration::from_millis(500);
 
+/// The same during a shutdown, which ends when all clients have their replies.
+const LAST_LOOK: Duration = Duration::from_millis(5);
+
 /// A shutdown waits no longer than a year. No clock could tell the end of the longest grace there is.
 const GRACE_MAX: Duration = Duration::from_secs(365 * 86_400);
 
@@ -201,7 +204,11 @@ impl EventLoop {
         }
         let next = self.put_off.peek().map(|Reverse((at, ..))| at.saturating_duration_since(Instant::now()));
         // `epoll_wait` counts milliseconds and rounds up.
-        next.map_or(LOOK, |next| next.min(LOOK))
+        next.map_or(self.look(), |next| next.min(self.look()))
+    }
+
+    fn look(&self) -> Duration {
+        if self.ends.is_some() { LAST_LOOK } else { LOOK }
     }
 
     fn note(&mut self, event: &mio::event::Event) {
@@ -297,7 +304,7 @@ impl EventLoop {
         self.evict_largest();
         turns.clear();
         self.turns = turns;
-        if now.saturating_duration_since(self.looked) >= LOOK {
+        if now.saturating_duration_since(self.looked) >= self.look() {
             self.looked = now;
             self.give_back_places();
             self.drop_overdue(now);

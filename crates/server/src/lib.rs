@@ -9,6 +9,7 @@
 //!              syncer.rs (device)          chores.rs ──────────────────┘
 //! ```
 
+mod acknowledged;
 mod chores;
 mod clients;
 mod commands;

@@ -165,6 +165,33 @@ fn a_shutdown_answers_who_is_still_sending() {
     assert_eq!(answered, Some(Int(executed.parse().unwrap())));
 }
 
+/// Also if its client sends something more while replies are still on their way.
+#[test]
+fn a_shutdown_takes_back_no_reply() {
+    let (times, value) = (40, vec![b'x'; 60 << 10]);
+    let (grace, replies_bytes_max) = (common::PATIENCE, times * (64 << 10));
+    let mut server = Running::with(Options { grace, replies_bytes_max, ..options() });
+    let mut c = server.client();
+    assert_eq!(c.call_args(&[b"SET", b"large", &value]), ok());
+    c.send_raw(&[encode(&[b"INCR", b"n"]), encode(&[b"GET", b"large"])].concat().repeat(times));
+    let table = server.db.byte_table("db0").unwrap();
+    until("all are executed", || table.get(b"n").unwrap().as_deref() == Some(b"40"));
+    std::thread::sleep(Duration::from_millis(100)); // and have left, as far as the system takes them
+    let begun = Instant::now();
+    let answered = std::thread::scope(|scope| {
+        scope.spawn(|| server.stop());
+        std::iter::from_fn(|| {
+            std::thread::sleep(Duration::from_millis(5));
+            let _ = c.stream.write_all(&encode(&[b"PING"]));
+            c.try_reply()
+        })
+        .filter(|reply| matches!(reply, Int(_)))
+        .count()
+    });
+    assert_eq!(answered, times);
+    assert!(begun.elapsed() < grace, "who has all replies is not waited for");
+}
+
 /// A client asks for much and takes nothing: what is kept for it is bounded, others are served, and it goes.
 #[test]
 fn a_client_that_takes_nothing_stops_nobody() {
