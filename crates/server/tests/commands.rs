@@ -374,6 +374,12 @@ fn the_server() {
         let lines = info.text().lines().filter(|line| line.split(':').next() == Some(field));
         assert_eq!(lines.count(), 1, "{field} is the server's");
     }
+    server.db.byte_table("x\r\nloading:1\r\nrole:slave\r\n#").unwrap();
+    server.db.byte_table("y:z").unwrap();
+    let info = c.call("INFO");
+    let of = |field: &str| info.text().lines().filter(|line| line.starts_with(field)).collect::<Vec<_>>();
+    assert_eq!((of("loading"), of("role")), (vec!["loading:0"], vec!["role:master"]));
+    assert_eq!(of("table_y"), ["table_y\\u{3a}z:keys=0,expires=0,avg_ttl=0"]);
     let info = c.call("INFO keyspace");
     assert!(info.text().starts_with("# Keyspace") && !info.text().contains("# Server"));
     let Value::Int(count) = c.call("COMMAND COUNT") else { panic!("no count") };

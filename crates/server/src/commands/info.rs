@@ -172,12 +172,17 @@ fn keyspace(shared: &Shared) -> Result<Vec<(String, String)>, Error> {
             Some(rows) => {
                 // Clients read all sections as one list, where a table `loading` must not pass for the server's field.
                 let is_numbered = connection::number_of(&name).is_some();
-                let shown = if is_numbered { name } else { format!("table_{name}") };
+                let shown = if is_numbered { name } else { format!("table_{}", one_field(&name)) };
                 keyspace.push(field(&shown, format_args!("keys={},expires=0,avg_ttl=0", rows?)));
             }
         }
     }
     Ok(keyspace)
+}
+
+/// A name may contain anything, and must not end its line, or what stands before the colon.
+fn one_field(name: &str) -> String {
+    name.escape_debug().to_string().replace(':', "\\u{3a}")
 }
 
 /// Seconds of processors that all threads have had; none if the operating system does not tell.
