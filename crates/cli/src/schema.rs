@@ -17,7 +17,7 @@ use std::collections::{HashMap, HashSet};
 use std::io::Read;
 
 /// The table that holds the schemas of all others.
-pub const SCHEMAS: &str = "foreshore.schemas";
+pub use foreshore_server::SCHEMAS;
 
 /// Columns that a message names, at most.
 const COLUMNS_TOLD: usize = 20;

@@ -38,6 +38,10 @@ mod syncer;
 mod together;
 mod watches;
 
+/// The table in which `foreshore load` keeps columns and keys of tables. Clients may not use it: a row there that is no schema would
+/// damage the table that it is named after.
+pub const SCHEMAS: &str = "foreshore.schemas";
+
 pub use options::Options;
 pub use request::Limits;
 pub use server::{Handle, Server, StartError, ThreadLost};

@@ -219,7 +219,9 @@ fn ranges_and_tables() {
     assert_eq!(c.call("GET d"), Null);
     assert_eq!(c.call("SELECT 15"), ok());
     assert!(c.call("SELECT 16").error().starts_with("ERR DB index is out of range"));
-    assert!(c.call_args(&[b"KV.USE", b"a b"]).error().contains("name"));
+    assert!(c.call_args(&[b"KV.USE", b"a b"]).error().contains("KV.USE takes names"));
+    assert!(c.call("KV.USE foreshore.schemas").error().contains("foreshore load"));
+    assert_eq!(server.db.tables().unwrap(), ["db0", "db15", "flights"], "none is made that is refused");
     assert_eq!(server.db.byte_table("flights").unwrap().get(b"d").unwrap().as_deref(), Some(&b"4"[..]));
 }
 

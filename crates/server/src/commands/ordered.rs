@@ -4,6 +4,7 @@
 //! at a bounded number of rows; the next one goes on at `(last key`.
 
 use super::{Call, CommandError, HEAVY, Next, Outcome, SYNTAX, refused};
+use crate::SCHEMAS;
 use crate::reply::Reply;
 use crate::shared::{Target, Wanted};
 use foreshore::{Index, TableOptions};
@@ -138,15 +139,29 @@ pub fn tables(call: &mut Call<'_>) -> Outcome {
 
 pub fn use_table(call: &mut Call<'_>) -> Outcome {
     let name = call.text(1)?;
-    if name.is_empty() || name.len() > 255 || name.chars().any(|c| c.is_control() || c.is_whitespace()) {
-        return refused("ERR a table's name has 1 to 255 bytes, without spaces");
-    }
+    ensure_usable(name)?;
     let wanted = Kind::parse(call)?;
     let target = call.table(Wanted { name: name.to_owned(), options: wanted.options() })?;
     wanted.ensure_is_that_of(&target)?;
     call.session.target = target;
     call.reply().ok();
     Ok(Next::Go)
+}
+
+/// May clients use a table of this name? CLIENT LIST shows it in one field of a line.
+fn ensure_usable(name: &str) -> Result<(), CommandError> {
+    if name == SCHEMAS {
+        return refused(format!(
+            "ERR table {SCHEMAS} is where `foreshore load` keeps columns and keys of tables; choose another name"
+        ));
+    }
+    if name.is_empty() || name.len() > 255 || name.chars().any(|c| c.is_control() || c.is_whitespace()) {
+        return refused(
+            "ERR KV.USE takes names of 1 to 255 bytes, without spaces and control characters, since CLIENT LIST shows them; \
+             other tables are reached by the library and the other commands of foreshore",
+        );
+    }
+    Ok(())
 }
 
 /// What KV.USE wants a table to be like, where it says so.
