@@ -1,7 +1,7 @@
 //! `tables`: what is there.
 
 use crate::args::DbArgs;
-use crate::failure::Outcome;
+use crate::failure::{Failure, Kind, Outcome};
 use crate::output::{Output, grouped};
 use crate::progress::Meter;
 use crate::schema::{SCHEMAS, Schema};
@@ -35,6 +35,9 @@ struct Listed {
     table: String,
     /// Of a table made by `load`.
     key: Option<Vec<String>>,
+    /// Why it is not known whether there is a key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    schema_error: Option<String>,
     index: Index,
     leaf_bytes: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -50,25 +53,43 @@ pub fn tables(args: &TablesArgs) -> Outcome {
 }
 
 /// Prints the tables, with their rows counted if asked for, and with the table of schemas if asked for.
+///
+/// Errors: after all are printed, the first one among the schemas that cannot be read.
 pub fn list(db: &Database, count: bool, all: bool, out: &mut Output) -> Outcome {
     let meter = count.then(|| Meter::waiting("count"));
-    let mut listed = Vec::new();
+    let (mut listed, mut failure) = (Vec::new(), None);
     for table in db.tables()? {
         if table != SCHEMAS || all {
-            let key = Schema::of(db, &table)?
-                .map(|schema| schema.key_names().into_iter().map(String::from).collect());
+            let (key, unreadable) = match key_of(db, &table) {
+                Err(why) if why.kind == Kind::Corrupt => (None, Some(why)),
+                key => (key?, None),
+            };
+            let schema_error = unreadable.as_ref().map(Failure::to_string);
+            failure = failure.or(unreadable);
             let rows = count.then(|| count_rows(db, &table)).transpose()?;
             let its = db.byte_table(&table)?;
             let (index, leaf_bytes) = (its.index(), its.leaf_bytes());
-            listed.push(Listed { table, key, index, leaf_bytes, rows });
+            listed.push(Listed { table, key, schema_error, index, leaf_bytes, rows });
         }
     }
     drop(meter);
+    print(&listed, count, out)?;
+    failure.map_or(Ok(()), Err)
+}
+
+/// Names of the key columns, if the table was made by `load`.
+fn key_of(db: &Database, table: &str) -> Outcome<Option<Vec<String>>> {
+    let schema = Schema::of(db, table)?;
+    Ok(schema.map(|schema| schema.key_names().into_iter().map(String::from).collect()))
+}
+
+fn print(listed: &[Listed], count: bool, out: &mut Output) -> Outcome {
     if out.is_json() {
         return listed.iter().try_for_each(|table| out.object(table));
     }
     let row = |l: &Listed| {
-        let key = l.key.as_ref().map_or("bytes".to_string(), |key| key.join(","));
+        let unknown = if l.schema_error.is_some() { "schema unreadable" } else { "bytes" };
+        let key = l.key.as_ref().map_or(unknown.to_string(), |key| key.join(","));
         let leaves = format!("{} KiB", l.leaf_bytes >> 10);
         [l.table.clone(), key, l.index.to_string(), leaves]
     };
@@ -76,7 +97,7 @@ pub fn list(db: &Database, count: bool, all: bool, out: &mut Output) -> Outcome 
     if !count {
         return out.table(["table", "key", "index", "leaves"], &rows.collect::<Vec<_>>());
     }
-    let counted = rows.zip(&listed).map(|([table, key, index, leaves], l)| {
+    let counted = rows.zip(listed).map(|([table, key, index, leaves], l)| {
         [table, key, index, leaves, l.rows.map_or(String::new(), grouped)]
     });
     out.table(["table", "key", "index", "leaves", "rows"], &counted.collect::<Vec<_>>())

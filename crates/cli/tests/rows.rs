@@ -256,6 +256,24 @@ fn schemas_are_not_written_by_hand() {
     }
 }
 
+/// What other programs write there spoils the list of tables in one row only.
+#[test]
+fn a_schema_that_cannot_be_read_hides_no_table() {
+    let shell = ports();
+    shell.write("t.csv", "a,b\n1,2\n");
+    shell.ok(&["load", "--table", "t", "--key", "a", "t.csv"]);
+    let db = foreshore::Database::open(shell.database()).expect("nobody else has it");
+    db.byte_table("foreshore.schemas").expect("a table").put(b"ports", b"x").expect("written");
+    db.close().expect("closed");
+    let shown = shell.run(&["tables"]).expect(3, &["tables"]);
+    assert!(shown.stdout.contains("ports") && shown.stdout.contains("unreadable"), "{}", shown.stdout);
+    assert!(shown.stderr.contains("foreshore rm --table foreshore.schemas ports"), "{}", shown.stderr);
+    let rows = shell.run(&["tables", "--json"]).expect(3, &["tables"]).objects();
+    assert_eq!((&rows[0]["table"], &rows[0]["key"]), (&json!("ports"), &json!(null)));
+    assert!(rows[0]["schema_error"].as_str().is_some_and(|why| why.contains("cannot be read")), "{rows:?}");
+    assert_eq!((&rows[1]["key"], &rows[1]["schema_error"]), (&json!(["a"]), &json!(null)));
+}
+
 #[test]
 fn a_directory_may_be_named_before_the_command() {
     let shell = Shell::new();
