@@ -20,6 +20,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// and queueing for one is better than to come back; the bound is for those held longer all the same.
 const PATIENCE: Duration = Duration::from_millis(100);
 
+/// How often a table is read that others empty meanwhile; then who asks is told to ask again.
+const READS: u32 = 10;
+
 /// Transactions that clients may hold open. Fewer than the engine has room for: a command must never wait for a place.
 pub const OPEN_TRANSACTIONS_MAX: usize = 512;
 
@@ -129,6 +132,22 @@ impl Shared {
         };
         self.targets.lock().insert(wanted.name.clone(), target.clone());
         Ok(target)
+    }
+
+    /// What `read` finds in a table, once more with what others put in its place while they empty it. For chores, like `open`.
+    pub fn read_opened<T>(
+        &self,
+        wanted: &Wanted,
+        mut read: impl FnMut(&ByteTable) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let mut read = || self.open(wanted).and_then(|target| read(target.table()));
+        for _ in 1..READS {
+            match read() {
+                Err(Error::TableDropped { .. }) => {}
+                done => return done,
+            }
+        }
+        read()
     }
 
     /// A transaction for one command, or for one EXEC.
@@ -329,6 +348,22 @@ pub fn tell(text: impl std::fmt::Display) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Who asks for its rows meanwhile is answered.
+    #[test]
+    fn a_table_that_is_emptied_is_read_again() {
+        let shared = Shared::new(Database::in_memory().unwrap(), Options::default());
+        let wanted = crate::commands::default_table();
+        let mut reads = 0;
+        let rows = shared.read_opened(&wanted, |table| {
+            reads += 1;
+            if reads < READS {
+                shared.db.drop_table(&wanted.name)?;
+            }
+            table.estimate_range(..)
+        });
+        assert_eq!((rows.unwrap(), reads), (0, READS));
+    }
 
     #[test]
     fn a_thread_that_panics_stops_the_server() {

@@ -27,7 +27,7 @@ pub fn dbsize(call: &mut Call<'_>) -> Outcome {
     Ok(Next::brief_chore(move |shared| {
         let mut out = Vec::new();
         let mut reply = Reply::new(&mut out, protocol);
-        match shared.open(&wanted).and_then(|target| rows_of(target.table())) {
+        match shared.read_opened(&wanted, rows_of) {
             Ok(rows) => reply.count(rows),
             Err(error) => reply.error(&CommandError::Engine(error).text()),
         }

@@ -117,7 +117,7 @@ pub fn randomkey(call: &mut Call<'_>) -> Outcome {
     Ok(Next::brief_chore(move |shared| {
         let mut out = Vec::new();
         let mut reply = Reply::new(&mut out, protocol);
-        match shared.open(&wanted).and_then(|target| random_key::choose(target.table())) {
+        match shared.read_opened(&wanted, random_key::choose) {
             Ok(key) => reply.bulk_or_null(key.as_deref()),
             Err(error) => reply.error(&CommandError::Engine(error).text()),
         }
