@@ -300,5 +300,7 @@ fn parameters_are_set_together() {
     assert_eq!(c.call("CONFIG SET timeout 7 slowlog-max-len 9"), ok());
     assert!(c.call("CONFIG SET timeout 8 port 1").error().contains("when the server is started"));
     assert!(c.call("CONFIG SET timeout 8 slowlog-max-len").error().contains("syntax error"));
+    assert!(c.call("CONFIG SET timeout 8 slowlog-max-len 1025").error().contains("between 0 and 1024"));
     assert_eq!(c.call("CONFIG GET timeout slowlog-max-len"), list(["slowlog-max-len", "9", "timeout", "7"]));
+    assert_eq!(c.call("CONFIG SET slowlog-max-len 1024"), ok());
 }

@@ -373,7 +373,10 @@ fn parameter(call: &Call<'_>, at: usize) -> Result<Parameter, CommandError> {
         b"timeout" => positive().map(Parameter::IdleTimeout),
         b"lock-timeout-ms" => positive().map(Parameter::LockTimeout),
         b"slowlog-log-slower-than" => number().map(Parameter::SlowFrom),
-        b"slowlog-max-len" => positive().map(|count| Parameter::SlowKept(count.min(SLOW_KEPT_MAX) as usize)),
+        b"slowlog-max-len" => match positive()? {
+            count @ ..=SLOW_KEPT_MAX => Ok(Parameter::SlowKept(count as usize)),
+            _ => Err(failed(&format!("argument must be between 0 and {SLOW_KEPT_MAX}"))),
+        },
         other => refused(format!(
             "ERR Unknown option or number of arguments for CONFIG SET - '{}'; it knows timeout, lock-timeout-ms, \
              slowlog-log-slower-than and slowlog-max-len; the rest is set when the server is started",
