@@ -6,7 +6,7 @@ use crate::output::{grouped, size};
 use crate::progress::Meter;
 use crate::tables::has_lost_its_name;
 use clap::Args;
-use foreshore::{CheckReport, TableReport};
+use foreshore::{CheckReport, Error, TableReport};
 use serde_json::json;
 
 const EXAMPLES: &str = "\
@@ -15,7 +15,7 @@ Examples:
   foreshore check --dir /srv/db --json
   foreshore check --rebuild       the list of leaves is damaged: build it again
 
-Exit code 3 names the first broken invariant.";
+Exit code 3 names the first broken invariant, and of damaged large values the rows.";
 
 /// What is left to try when even a salvage fails, which the advice of the failure itself knows nothing of.
 const WITHOUT_LOG: &str = "\
@@ -24,8 +24,8 @@ and directory-* in it, and salvage again without the log; changes that were only
 
 /// What even a salvage cannot bring back, and how to go on without it: the failure's own advice would be to salvage.
 const LOST: &str = "\
-this was the salvage: the list of leaves was built again, and what is damaged is lost. All other rows can be read: those of
-its table from both ends up to there (scan, scan --reverse), other tables as always. Copy them into a new database";
+this was the salvage: the list of leaves was built again, and the leaf that is damaged is lost. All other rows can be read: those
+of its table from both ends up to there (scan, scan --reverse), other tables as always. Copy them into a new database";
 
 /// Read the whole database, and check that it is intact
 ///
@@ -52,7 +52,10 @@ pub fn run(args: &CheckArgs) -> Outcome {
     let db = opened.map_err(|failure| salvage(failure, WITHOUT_LOG))?;
     let report = {
         let _meter = Meter::waiting("check");
-        db.check().map_err(|error| salvage(error.into(), LOST))?
+        db.check().map_err(|error| match is_of_rows(&error) {
+            true => error.into(), // whose rows are put or removed needs no new database
+            false => salvage(error.into(), LOST),
+        })?
     };
     db.close()?;
     let mut out = args.db.output();
@@ -71,6 +74,11 @@ pub fn run(args: &CheckArgs) -> Outcome {
         out.line(verdict(&report, args.rebuild))?;
     }
     out.finish()
+}
+
+/// Is it large values that are damaged, and nothing else?
+fn is_of_rows(error: &Error) -> bool {
+    matches!(error, Error::Corrupt { rows, .. } if !rows.is_empty())
 }
 
 fn row(table: &TableReport) -> [String; 6] {

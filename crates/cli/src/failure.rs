@@ -167,7 +167,10 @@ mod tests {
         assert_eq!(kind(Error::TableDropped { name: "t".into() }), 1);
         assert_eq!(kind(Error::KeyTooLong { len: 2000, max: 1024 }), 2);
         assert_eq!(kind(Error::OtherFormat { dir: "d".into(), found: 2, supported: 1 }), 2);
-        assert_eq!(kind(Error::Corrupt { what: "leaf 7".into(), detail: "checksum".into() }), 3);
+        assert_eq!(
+            kind(Error::Corrupt { what: "leaf 7".into(), detail: "checksum".into(), rows: vec![] }),
+            3
+        );
         assert_eq!(kind(Error::Locked { dir: "d".into(), pid: Some(1) }), 4);
         assert_eq!(kind(Error::Full { what: "the log".into() }), 5);
         assert_eq!(kind(Error::Poisoned { cause: "EIO".into() }), 5);

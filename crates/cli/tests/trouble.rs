@@ -113,7 +113,7 @@ fn a_salvage_tells_what_is_lost_and_how_to_read_the_rest() {
 
     let complaint = shell.fails(3, &["check", "--rebuild"]);
     assert!(
-        complaint.contains("what is damaged is lost") && complaint.contains("scan --reverse"),
+        complaint.contains("the leaf that is damaged is lost") && complaint.contains("scan --reverse"),
         "{complaint}"
     );
     let rows = |args: &[&str]| {
@@ -123,6 +123,29 @@ fn a_salvage_tells_what_is_lost_and_how_to_read_the_rest() {
     };
     let found = rows(&[]) + rows(&["--reverse"]);
     assert!((4800..5000).contains(&found), "{found} of 5000 rows");
+}
+
+/// Of a large value that is damaged the row is told: to put it, or to remove it, is enough, and no salvage is advised.
+#[test]
+fn who_has_a_damaged_value_is_told_its_row() {
+    let shell = Shell::new();
+    let value = "v".repeat(300_000);
+    for key in ["a", "b", "c"] {
+        let put = ["put", "--table", "t", key, "-"];
+        shell.run_with(&put, value.as_bytes()).expect(0, &put);
+    }
+    let path = shell.database().join("blobs.db");
+    let mut blobs = std::fs::read(&path).expect("the values");
+    let middle = blobs.len() / 2;
+    blobs[middle] ^= 1;
+    std::fs::write(&path, blobs).expect("damage");
+    for args in [&["check"][..], &["check", "--rebuild"], &["get", "--table", "t", "b"]] {
+        let complaint = shell.fails(3, args);
+        let told = "the large value of row b of table \"t\" is damaged: its checksum is wrong; put or remove that row";
+        assert!(complaint.contains(told) && !complaint.contains("salvage"), "{complaint}");
+    }
+    shell.ok(&["rm", "--table", "t", "b"]);
+    assert!(shell.ok(&["check"]).contains("everything is in order"));
 }
 
 /// Tables whose names are damaged come back under others, which a salvage tells.

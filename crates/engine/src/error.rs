@@ -107,14 +107,14 @@ pub enum Error {
         supported: u32,
     },
     /// Bytes on disk are not what was written.
-    #[error(
-        "{what} is damaged: {detail}; run `foreshore check` on the directory, restore from a backup, or salvage with `foreshore check --rebuild`"
-    )]
+    #[error("{what} is damaged: {detail}{}", remedy(.rows))]
     Corrupt {
         /// File and place.
         what: String,
         /// What is wrong with it.
         detail: String,
+        /// Where it is large values: the encoded keys of their rows. Put or remove these. Empty: it is something else.
+        rows: Vec<Vec<u8>>,
     },
     /// The operating system refused.
     #[error("{what}: {detail}")]
@@ -244,6 +244,25 @@ fn place(table: &str, key: &Option<Vec<u8>>) -> String {
     }
 }
 
+/// How many damaged values are told by their keys, beside the first one.
+const OTHERS_SHOWN: usize = 10;
+
+/// What to do about damage. No salvage brings a large value back, nor is one needed: its row can be written as any other.
+fn remedy(rows: &[Vec<u8>]) -> String {
+    let [_, others @ ..] = rows else {
+        return "; run `foreshore check` on the directory, restore from a backup, or salvage with `foreshore check --rebuild`".into();
+    };
+    if others.is_empty() {
+        return "; put or remove that row".into();
+    }
+    let shown: Vec<_> = others.iter().take(OTHERS_SHOWN).map(|key| key.escape_ascii().to_string()).collect();
+    let more = match others.len() - shown.len() {
+        0 => String::new(),
+        more => format!(", and {more} more"),
+    };
+    format!(" (and so are those of rows {}{more}); put or remove these rows", shown.join(", "))
+}
+
 fn held_by(holder: &Option<u64>) -> String {
     holder.map(|holder| format!(" that transaction {holder} holds")).unwrap_or_default()
 }
@@ -316,7 +335,7 @@ impl Error {
 
     /// Damaged bytes at a named place.
     pub(crate) fn corrupt(what: impl Into<String>, detail: impl Into<String>) -> Self {
-        Error::Corrupt { what: what.into(), detail: detail.into() }
+        Error::Corrupt { what: what.into(), detail: detail.into(), rows: Vec::new() }
     }
 }
 
@@ -349,6 +368,26 @@ mod tests {
     fn a_table_may_be_in_use_by_more_than_running_transactions() {
         let told = Error::TableInUse { name: "t".into() }.to_string();
         assert!(told.contains("running or prepared, or by a backup"), "{told}");
+    }
+
+    /// Who has many damaged values is told of some, and how many there are.
+    #[test]
+    fn damaged_values_are_told_by_their_rows() {
+        let told = |rows: u8| {
+            let rows = (0..rows).map(|row| vec![b'a' + row]).collect();
+            Error::Corrupt { what: "the value of row a".into(), detail: "why".into(), rows }.to_string()
+        };
+        assert!(
+            told(0).starts_with("the value of row a is damaged: why; run `foreshore check`"),
+            "{}",
+            told(0)
+        );
+        assert_eq!(told(1), "the value of row a is damaged: why; put or remove that row");
+        assert_eq!(
+            told(3),
+            "the value of row a is damaged: why (and so are those of rows b, c); put or remove these rows"
+        );
+        assert!(told(13).contains("rows b, c, d, e, f, g, h, i, j, k, and 2 more); put"), "{}", told(13));
     }
 
     /// What stopped the database is told once, and what to do about it once, last.

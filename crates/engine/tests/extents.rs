@@ -4,7 +4,7 @@
 mod common;
 
 use common::{Rng, bytes, env, in_parallel, tiny};
-use foreshore::{ByteTable, Database, Durability, Error, Snapshot};
+use foreshore::{ByteTable, Database, Durability, Error, Snapshot, TransactionBytes};
 use foreshore_io::sim::{Call, Crash, EventKind, Fault, Intercepted, Repeat};
 use foreshore_io::{Access, SimDisk, Vfs};
 use std::collections::BTreeMap;
@@ -558,24 +558,95 @@ fn damage_is_named() {
     ];
     for (how, damage) in damage {
         let (disk, db, table) = fresh();
-        table.put(b"k", &bytes(0, 3 * FROM)).unwrap();
+        table.put(b"k\x01", &bytes(0, 3 * FROM)).unwrap();
         table.put(b"small", b"v").unwrap();
         drop(table);
         db.close().unwrap();
         damage(&disk);
         let db = open(&disk);
         let table = db.byte_table("t").unwrap();
-        for damaged in [table.get(b"k").unwrap_err(), db.check().unwrap_err()] {
-            assert!(
-                matches!(damaged, Error::Corrupt { .. }) && damaged.to_string().contains(how),
-                "{damaged}"
-            );
+        for (reader, damaged) in every_reader(&db, &table, b"k\x01") {
+            let told = damaged.to_string();
+            let begins = told.starts_with(r#"the large value of row k\x01 of table "t" is damaged: "#);
+            assert!(begins && told.contains(how), "{reader}: {told}");
+            assert!(told.ends_with("; put or remove that row"), "{reader}: {told}");
         }
         assert_eq!(table.get(b"small").unwrap().as_deref(), Some(&b"v"[..]));
-        table.put(b"k", &bytes(1, 2 * FROM)).unwrap();
+        table.put(b"k\x01", &bytes(1, 2 * FROM)).unwrap();
         table.put(b"l", &bytes(2, 2 * FROM)).unwrap();
         assert_eq!(settled(&db), 2, "{how}: it can be replaced");
     }
+}
+
+/// What each way to read the only large value of a table comes to, where that cannot be read.
+fn every_reader(db: &Database, table: &ByteTable, key: &[u8]) -> Vec<(&'static str, Error)> {
+    let in_transaction = |read: &dyn Fn(TransactionBytes<'_>) -> Result<(), Error>| {
+        db.transact(|tx| read(tx.bytes(table))).unwrap_err()
+    };
+    vec![
+        ("get", table.get(key).unwrap_err()),
+        ("multi_get", table.multi_get(&[key]).unwrap_err()),
+        ("range", table.range(..).find_map(Result::err).unwrap()),
+        ("snapshot", db.snapshot().unwrap().bytes(table).get(key).unwrap_err()),
+        ("get locked", in_transaction(&|t| t.get(key).map(drop))),
+        ("get_for_update", in_transaction(&|t| t.get_for_update(key).map(drop))),
+        ("range locked", in_transaction(&|t| t.range(..).try_for_each(|row| row.map(drop)))),
+        ("check", db.check().unwrap_err()),
+    ]
+}
+
+/// Who has several damaged values in a table is told of all at once, and when these are put or removed everything is in order.
+#[test]
+fn a_check_tells_the_rows_of_all_damaged_values() {
+    let (disk, db, table) = fresh();
+    let value = |key: u8| bytes(key.into(), 2 * FROM);
+    (b'a'..=b'e').for_each(|key| table.put(&[key], &value(key)).unwrap());
+    drop(table);
+    db.close().unwrap();
+    disk.corrupt(FILE, |file| {
+        for key in *b"bde" {
+            // What lies outside of the row is the end of the value.
+            let outside = &value(key)[HEAD..HEAD + 64];
+            let at = file.windows(64).position(|bytes| bytes == outside).unwrap();
+            file[at] ^= 1;
+        }
+    });
+    let db = open(&disk);
+    let table = db.byte_table("t").unwrap();
+    assert_eq!(
+        db.check().unwrap_err().to_string(),
+        "the large value of row b of table \"t\" is damaged: its checksum is wrong (and so are those of rows d, e); \
+         put or remove these rows"
+    );
+    table.put(b"b", &value(b'b')).unwrap();
+    table.put(b"d", b"small").unwrap();
+    assert!(db.check().unwrap_err().to_string().contains("row e of"));
+    table.remove(b"e").unwrap();
+    assert_eq!(settled(&db), 3);
+}
+
+/// Where the device does not give a value's bytes, it is said whose they are. No damage is told of: they may come the next time.
+#[test]
+fn a_value_that_cannot_be_read_is_named() {
+    let fails = Arc::new(AtomicBool::new(false));
+    let vfs = Intercepted::new(SimDisk::new(0), {
+        let fails = fails.clone();
+        move |call, name, go| match (call, name) == (Call::Read, FILE) && fails.load(SeqCst) {
+            true => Err(io::Error::other("a bad sector")),
+            false => go(),
+        }
+    });
+    let db = tiny().durability(Durability::Buffered).open_on(Arc::new(vfs)).unwrap();
+    let table = db.byte_table("t").unwrap();
+    table.put(b"k", &bytes(0, 2 * FROM)).unwrap();
+    fails.store(true, SeqCst);
+    for (reader, error) in every_reader(&db, &table, b"k") {
+        let told = error.to_string();
+        let is_named = told.contains(FILE) && told.contains(r#"the large value of row k of table "t""#);
+        assert!(matches!(error, Error::Io { .. }) && is_named, "{reader}: {told}");
+    }
+    fails.store(false, SeqCst);
+    assert_eq!(table.get(b"k").unwrap(), Some(bytes(0, 2 * FROM)));
 }
 
 /// Where the leaf that names extents is damaged, nobody knows what is free: nothing is written over, all else goes on.
@@ -622,8 +693,10 @@ fn what_is_damaged_keeps_no_other_table_closed() {
     });
     let db = open(&disk);
     assert_eq!(db.byte_table("other").unwrap().get(b"small").unwrap().as_deref(), Some(&b"v"[..]));
-    let damaged = db.byte_table("t").unwrap().get(b"k");
-    assert!(matches!(damaged, Err(Error::Corrupt { .. })), "{damaged:?}");
+    let damaged = db.byte_table("t").unwrap().get(b"k").unwrap_err();
+    let is_named =
+        damaged.to_string().contains(r#"read for the large value of row k of table "t", is damaged"#);
+    assert!(matches!(damaged, Error::Corrupt { .. }) && is_named, "{damaged}");
 }
 
 /// Who reads a value while its table is dropped hears of that, and not of damage, when another value lies in its place.

@@ -1,5 +1,6 @@
 //! Comparing the references of a table with the chunks and marks of its hidden one.
 
+use super::read::Row;
 use super::reap::outside;
 use super::{BlobId, Form, Part, Reference};
 use crate::db::TableReport;
@@ -17,11 +18,38 @@ type Look<'a> = dyn FnMut(&[u8], Version, &[u8]) -> bool + 'a;
 /// Blobs in use: for each a row that refers to it.
 type Used = BTreeMap<BlobId, (Vec<u8>, Reference)>;
 
+/// The damaged values of a table: what is wrong with the first one, and the rows of all. Who is told of all mends them at once.
+#[derive(Default)]
+struct Damage {
+    first: Option<(String, String)>,
+    rows: Vec<Vec<u8>>,
+}
+
+impl Damage {
+    /// Takes note of a damaged value. What is something else comes back: it ends the check.
+    fn note(&mut self, error: Error) -> Result<()> {
+        match error {
+            Error::Corrupt { what, detail, rows } if !rows.is_empty() => {
+                self.first.get_or_insert((what, detail));
+                self.rows.extend(rows);
+                Ok(())
+            }
+            other => Err(other),
+        }
+    }
+
+    fn none_or_error(self) -> Result<()> {
+        let rows = self.rows;
+        self.first.map_or(Ok(()), |(what, detail)| Err(Error::Corrupt { what, detail, rows }))
+    }
+}
+
 impl Tree {
     /// Reads every large value, comparing lengths and checksums, and looks for pieces that no row and no mark explains
     /// (L2). Adds what it finds to the table's report.
     ///
-    /// Errors: [`Error::Corrupt`] names the value that is not whole, used twice, or both in use and marked.
+    /// Errors: [`Error::Corrupt`] names the rows whose values are not whole or used twice, all of them; or one whose value is both
+    /// in use and marked.
     pub(crate) fn check_large(&self, report: &mut TableReport) -> Result<()> {
         let Some(chunks) = self.chunks.get() else { return Ok(()) }; // nor a reference: `ensure_chunks_for`
         let shape = chunks.check()?;
@@ -84,24 +112,34 @@ impl Tree {
             }
             true
         })?;
-        let mut used = Used::new();
+        let (mut used, mut damage) = (Used::new(), Damage::default());
         for (key, reference) in references {
-            if !self.check_reference(&key, reference)? {
-                continue; // replaced meanwhile
+            let row = Row { key: &key, reference };
+            match self.check_reference(row) {
+                Ok(true) => {}
+                Ok(false) => continue, // replaced meanwhile
+                Err(damaged) => {
+                    damage.note(damaged)?;
+                    continue;
+                }
             }
             report.large_values += 1;
             report.large_bytes += u64::from(reference.len);
-            if used.insert(reference.id, (key, reference)).is_some() {
-                return Err(self.damaged(reference, "two rows refer to it".into()));
+            if let Some((other, _)) = used.get(&reference.id) {
+                for key in [&key, other] {
+                    damage.note(self.damaged(Row { key, reference }, "two rows refer to it".into()))?;
+                }
             }
+            used.insert(reference.id, (key, reference));
         }
-        Ok(used)
+        damage.none_or_error().map(|()| used)
     }
 
     /// Reads one large value; `false` if the row has another value by now.
-    fn check_reference(&self, key: &[u8], reference: Reference) -> Result<bool> {
+    fn check_reference(&self, row: Row<'_>) -> Result<bool> {
+        let Row { key, reference } = row;
         let Some(mut value) = self.referring(key, reference)? else { return Ok(false) };
-        match self.complete(&mut value) {
+        match self.complete(key, &mut value) {
             Ok(()) => Ok(true),
             Err(_) if self.referring(key, reference)?.is_none() => Ok(false),
             Err(damaged) => Err(damaged),
@@ -120,7 +158,8 @@ impl Tree {
         let before = chunks.marked_by(id)?;
         let is_in_use = self.referring(key, reference)?.is_some();
         if before.is_some() && is_in_use && chunks.marked_by(id)? == before {
-            return Err(self.damaged(reference, "it is in use, and marked for removal".into()));
+            let row = Row { key, reference };
+            return Err(self.damaged(row, "it is in use, and marked for removal".into()));
         }
         Ok(())
     }
@@ -239,7 +278,10 @@ mod tests {
         let (_db, tree, _) = one_value();
         let cell = tree.newest(b"k").unwrap().unwrap();
         tree.put_unversioned(b"another", &cell).unwrap();
-        is_damaged(&tree, "two rows refer to it");
+        is_damaged(
+            &tree,
+            "row k of table \"t\" is damaged: two rows refer to it (and so are those of rows another)",
+        );
     }
 
     /// Who reads it is told the same.

@@ -69,7 +69,7 @@ impl Extent {
         self.bytes as usize
     }
 
-    fn blocks(self) -> Range<u64> {
+    pub fn blocks(self) -> Range<u64> {
         self.block..self.block + self.count()
     }
 
@@ -252,16 +252,11 @@ impl Extents {
         durable.clone().map(drop)
     }
 
-    /// Appends an extent's bytes to `value`.
-    pub(super) fn read(&self, extent: Extent, value: &mut Vec<u8>) -> Result<()> {
+    /// Appends an extent's bytes to `value`. Whose they are only the caller knows, who is to say that of an error.
+    pub(super) fn read(&self, extent: Extent, value: &mut Vec<u8>) -> io::Result<()> {
         let at = value.len();
         value.resize(at + extent.len(), 0);
-        self.file.read_at(&mut value[at..], extent.offset()).map_err(|e| match e.kind() {
-            io::ErrorKind::UnexpectedEof => {
-                Error::corrupt(FILE, format!("it ends before block {}", extent.blocks().end))
-            }
-            _ => Error::io(format!("reading blocks {:?} of {FILE}", extent.blocks()), &e),
-        })
+        self.file.read_at(&mut value[at..], extent.offset())
     }
 
     /// Bytes of the file, and how many of them no value uses.

@@ -383,7 +383,8 @@ impl Database {
     /// Walks every structure and compares them: leaves, fences, links, index, page accounting. Reads all leaves; writers
     /// may go on, but what they change meanwhile is checked only loosely, and splits of a table wait while its index is walked.
     ///
-    /// Errors: [`Error::Corrupt`](crate::Error::Corrupt) names the first broken invariant.
+    /// Errors: [`Error::Corrupt`](crate::Error::Corrupt) names the first broken invariant; of damaged large values the rows of
+    /// all that the same table has.
     ///
     /// ```
     /// # fn main() -> foreshore::Result<()> {

@@ -51,7 +51,7 @@ impl Tree {
         })?;
         txn.set_last_leaf(self, leaf);
         if self.is_large(value.len()) {
-            self.complete(value)?;
+            self.complete(key, value)?;
         }
         Ok(found)
     }
@@ -91,7 +91,7 @@ impl Tree {
         let Some(found) = txn.old.value() else { return Ok(false) };
         value.extend_from_slice(found);
         if self.is_large(value.len()) {
-            self.complete(value)?;
+            self.complete(key, value)?;
         }
         Ok(true)
     }

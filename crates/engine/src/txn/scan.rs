@@ -150,7 +150,7 @@ impl Scan {
             let mut value = values.of(self.leaf.row(index)?.value).to_vec();
             self.pass(txn, index, &key, version);
             if !version.is_ghost() {
-                self.tree.complete(&mut value)?;
+                self.tree.complete(&key, &mut value)?;
                 return Ok(Some((key, value)));
             }
         }
