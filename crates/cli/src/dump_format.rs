@@ -162,11 +162,16 @@ impl<R: BufRead> Reader<R> {
         self.line.clear();
         let bytes =
             self.input.read_until(b'\n', &mut self.line).map_err(|e| Failure::io("reading the dump", &e))?;
-        if self.line.ends_with(b"\n") {
-            self.line.pop();
+        if bytes == 0 {
+            return Ok(false);
         }
-        self.number += u64::from(bytes > 0);
-        Ok(bytes > 0)
+        self.number += 1;
+        // What is left of a cut line looks like a shorter key or value. Only a last line that is whole may lack its end.
+        let has_end = self.line.pop_if(|byte| *byte == b'\n').is_some();
+        if has_end || self.line == b"DATA=END" {
+            return Ok(true);
+        }
+        Err(self.wrong("the dump ends in the middle of a line, so it is incomplete"))
     }
 
     /// The failure that the line read last is wrong.

@@ -113,6 +113,24 @@ fn a_cut_dump_is_refused() {
     assert!(ran.stderr.contains("incomplete"), "{}", ran.stderr);
 }
 
+/// What is left of a line looks like a shorter key or value: it must not take the place of a row that is whole.
+#[test]
+fn a_dump_that_is_cut_within_a_line_replaces_no_row() {
+    let shell = Shell::new();
+    shell.ok(&["put", "--table", "t", "k", "2222222222"]);
+    for (format, rest) in [("print", "2222\nDATA=END\n"), ("bytevalue", "3232\nDATA=END\n")] {
+        let dump = shell.ok(&["dump", "--format", format]);
+        let cut = dump.strip_suffix(rest).expect("the end");
+        let args = ["restore", "-"];
+        let ran = shell.run_with(&args, cut.as_bytes()).expect(2, &args);
+        assert!(ran.stderr.contains("line 7: the dump ends in the middle of a line"), "{}", ran.stderr);
+        assert_eq!(shell.ok(&["get", "--table", "t", "k"]), "2222222222\n");
+        // Who has edited it may have left the last line's end out.
+        let whole = dump.strip_suffix('\n').expect("a line");
+        shell.run_with(&args, whole.as_bytes()).expect(0, &args);
+    }
+}
+
 /// The kinds of indexes travel with the tables, one or all, and to a table that is there nothing happens.
 #[test]
 fn indexes_come_back() {
