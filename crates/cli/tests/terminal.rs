@@ -1,0 +1,100 @@
+//! `shell` at a terminal: what is typed ahead.
+
+mod common;
+
+use common::Shell;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::process::Child;
+use std::ptr::null_mut;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+/// Far longer than the shell takes on a machine with much else to do.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A shell at a terminal of its own.
+struct Typed {
+    keys: File,
+    shows: Receiver<Vec<u8>>,
+    shown: String,
+    child: Child,
+}
+
+/// Both ends of a new terminal: the keyboard's and screen's, and the program's.
+fn terminal() -> (File, OwnedFd) {
+    let (mut ours, mut its) = (-1, -1);
+    // SAFETY: the call writes two descriptors; names, modes and size are left out.
+    let made = unsafe { libc::openpty(&mut ours, &mut its, null_mut(), null_mut(), null_mut()) };
+    assert_eq!(made, 0, "no terminal: {}", std::io::Error::last_os_error());
+    // SAFETY: both are open, and nobody else's.
+    unsafe { (File::from_raw_fd(ours), OwnedFd::from_raw_fd(its)) }
+}
+
+impl Typed {
+    /// Starts the shell, and waits until it asks for a line.
+    fn begin(shell: &Shell) -> Self {
+        let (keys, its) = terminal();
+        let mut command = shell.command(&["shell"]);
+        command.env("FORESHORE_HISTORY", shell.path("history")).env("TERM", "xterm");
+        command.stdin(its.try_clone().unwrap()).stdout(its.try_clone().unwrap()).stderr(its);
+        let child = command.spawn().expect("the binary starts");
+        drop(command); // which holds the program's end, too
+        let (screen, shows) = channel();
+        let mut reader = keys.try_clone().unwrap();
+        std::thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(read @ 1..) = reader.read(&mut bytes) {
+                _ = screen.send(bytes[..read].to_vec());
+            }
+        });
+        let mut typed = Self { keys, shows, shown: String::new(), child };
+        typed.until("foreshore> ");
+        typed
+    }
+
+    /// Types all of it at once.
+    fn types(&mut self, keys: impl AsRef<[u8]>) -> &mut Self {
+        self.keys.write_all(keys.as_ref()).expect("the terminal takes it");
+        self
+    }
+
+    /// Waits until this is shown, behind what was waited for before.
+    #[track_caller]
+    fn until(&mut self, text: &str) -> &mut Self {
+        loop {
+            if let Some(at) = self.shown.find(text) {
+                self.shown.drain(..at + text.len());
+                return self;
+            }
+            match self.shows.recv_timeout(PATIENCE) {
+                Ok(bytes) => self.shown.push_str(&String::from_utf8_lossy(&bytes)),
+                Err(_) => panic!("{text:?} is not shown, but {:?}", self.shown),
+            }
+        }
+    }
+
+    /// Leaves the shell.
+    fn quit(&mut self) {
+        self.types(".quit\r");
+        assert!(self.child.wait().expect("it ends").success());
+    }
+}
+
+impl Drop for Typed {
+    fn drop(&mut self) {
+        _ = self.child.kill();
+        _ = self.child.wait();
+    }
+}
+
+/// As `tmux send-keys` and `expect` type them, and terminals that do not say what is pasted.
+#[test]
+fn lines_that_come_together_are_all_run() {
+    let shell = Shell::new();
+    let mut typed = Typed::begin(&shell);
+    typed.types("put t a 1\rput t b 2\rput t c 3\r.help count\r").until("Usage: count");
+    typed.quit();
+    assert_eq!(shell.ok(&["scan", "--table", "t"]), "a\t1\nb\t2\nc\t3\n");
+}
