@@ -1,4 +1,4 @@
-//! `shell` at a terminal: what is typed ahead.
+//! `shell` at a terminal: what is typed ahead, or no text.
 
 mod common;
 
@@ -97,4 +97,16 @@ fn lines_that_come_together_are_all_run() {
     typed.types("put t a 1\rput t b 2\rput t c 3\r.help count\r").until("Usage: count");
     typed.quit();
     assert_eq!(shell.ok(&["scan", "--table", "t"]), "a\t1\nb\t2\nc\t3\n");
+}
+
+/// A key of another encoding, or a slip of the hand: the open transaction goes on.
+#[test]
+fn a_byte_that_is_no_text_ends_nothing() {
+    let shell = Shell::new();
+    let mut typed = Typed::begin(&shell);
+    typed.types("begin\r").until("foreshore*> ").types("put t a 1\r").until("foreshore*> ");
+    typed.types(b"put t b \xff").until("not UTF-8").until("foreshore*> ");
+    typed.types("commit\r").until("foreshore> ");
+    typed.quit();
+    assert_eq!(shell.ok(&["scan", "--table", "t"]), "a\t1\n");
 }

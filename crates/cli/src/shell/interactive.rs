@@ -57,6 +57,11 @@ fn ask(session: &mut Session, lines: &mut Lines, mut history: History) -> Outcom
             }
             Err(ReadlineError::Interrupted) => continue,
             Err(ReadlineError::Eof) => break Ok(()),
+            // At least one byte was read, so a broken terminal does not come here again and again.
+            Err(ReadlineError::Io(error)) if error.kind() == io::ErrorKind::InvalidData => {
+                tell("\nwhat was typed is not UTF-8 text, and is dropped; .hex on takes any bytes");
+                continue;
+            }
             Err(error) => break Err(terminal(error)),
         };
         let done = session.interrupt().during(|| match session.line(&line) {
@@ -91,9 +96,6 @@ fn terminal(error: ReadlineError) -> Failure {
     };
     match error.kind() {
         io::ErrorKind::BrokenPipe => error.into(), // of what it shows there
-        io::ErrorKind::InvalidData => {
-            Failure::usage("what was typed is not UTF-8 text; .hex on takes any bytes")
-        }
         _ => Failure::io("reading the terminal", &error),
     }
 }
