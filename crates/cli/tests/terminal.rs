@@ -1,4 +1,4 @@
-//! `shell` at a terminal: what is typed ahead, or no text.
+//! `shell` at a terminal: what is typed ahead, pasted, or no text.
 
 mod common;
 
@@ -13,6 +13,9 @@ use std::time::Duration;
 
 /// Far longer than the shell takes on a machine with much else to do.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+const PASTE_BEGINS: &str = "\x1b[200~";
+const PASTE_ENDS: &str = "\x1b[201~";
 
 /// A shell at a terminal of its own.
 struct Typed {
@@ -109,4 +112,17 @@ fn a_byte_that_is_no_text_ends_nothing() {
     typed.types("commit\r").until("foreshore> ");
     typed.quit();
     assert_eq!(shell.ok(&["scan", "--table", "t"]), "a\t1\n");
+}
+
+/// As a script they are: the lines behind one that fails rely on it.
+#[test]
+fn what_is_pasted_is_run_line_by_line_until_one_fails() {
+    let shell = Shell::new();
+    let mut typed = Typed::begin(&shell);
+    typed.types(format!("{PASTE_BEGINS}put t a 1\nput t b '2 3'\n\n.help count{PASTE_ENDS}\r"));
+    typed.until("Usage: count");
+    typed.types(format!("{PASTE_BEGINS}begin\nwrong\nput t c 4\ncommit\n{PASTE_ENDS}\r"));
+    typed.until("wrong").until("of the lines that were pasted, 2 were not run").until("foreshore*> ");
+    typed.quit();
+    assert_eq!(shell.ok(&["scan", "--table", "t"]), "a\t1\nb\t2 3\n");
 }

@@ -50,10 +50,10 @@ fn editor(session: &Session) -> rustyline::Result<Lines> {
 fn ask(session: &mut Session, lines: &mut Lines, mut history: History) -> Outcome {
     let ended = loop {
         let prompt = if session.is_in_transaction() { "foreshore*> " } else { "foreshore> " };
-        let line = match lines.readline(prompt) {
-            Ok(line) => {
+        let entered = match lines.readline(prompt) {
+            Ok(entered) => {
                 history.save(lines);
-                line
+                entered
             }
             Err(ReadlineError::Interrupted) => continue,
             Err(ReadlineError::Eof) => break Ok(()),
@@ -64,11 +64,7 @@ fn ask(session: &mut Session, lines: &mut Lines, mut history: History) -> Outcom
             }
             Err(error) => break Err(terminal(error)),
         };
-        let done = session.interrupt().during(|| match session.line(&line) {
-            Ok(Next::Read(file)) => Script::run_file(session, &file),
-            done => done,
-        });
-        match done {
+        match session.interrupt().during(|| run_entered(session, &entered)) {
             Ok(Next::Quit) => break Ok(()),
             Ok(_) => {}
             Err(failure) if failure.kind == Kind::ReaderGone => break Err(failure),
@@ -86,6 +82,30 @@ fn ask(session: &mut Session, lines: &mut Lines, mut history: History) -> Outcom
         }
         failure
     })
+}
+
+/// Runs a line, or several that were pasted at once: the first that fails ends them, as in a script.
+fn run_entered(session: &mut Session, entered: &str) -> Outcome<Next> {
+    let lines: Vec<_> = entered.lines().filter(|line| !line.trim().is_empty()).collect();
+    for (run, line) in lines.iter().enumerate() {
+        session.interrupt().heed().map_err(|failure| left_out(failure, lines.len() - run))?;
+        let done = match session.line(line) {
+            Ok(Next::Read(file)) => Script::run_file(session, &file),
+            done => done,
+        };
+        if done.map_err(|failure| left_out(failure, lines.len() - run - 1))? == Next::Quit {
+            return Ok(Next::Quit);
+        }
+    }
+    Ok(Next::Line)
+}
+
+/// Adds how many of the lines a failure leaves out.
+fn left_out(failure: Failure, lines: usize) -> Failure {
+    match lines {
+        0 => failure,
+        _ => failure.note(format!("of the lines that were pasted, {lines} were not run")),
+    }
 }
 
 fn terminal(error: ReadlineError) -> Failure {
