@@ -4,7 +4,7 @@ use crate::args::DbArgs;
 use crate::backup;
 use crate::dump_format::{Header, INDEXES, Reader};
 use crate::failure::{Failure, Outcome};
-use crate::output::grouped;
+use crate::output::{grouped, tell};
 use crate::profile::ProfileArgs;
 use crate::progress::Meter;
 use crate::rows::Shape;
@@ -104,10 +104,13 @@ fn load_dump(args: &RestoreArgs, file: &Path) -> Outcome {
     print(args, &restored)
 }
 
-/// Better known before a database is created for it.
+/// Better known before a database is created for it. An empty text is the dump of a database without tables, too.
 fn ensure_dump(input: &mut impl BufRead) -> Outcome {
     const BEGIN: &[u8] = b"VERSION=3";
     let read = input.fill_buf().map_err(|e| Failure::io("reading the dump", &e))?;
+    if read.is_empty() {
+        tell("note: the dump is empty, so nothing was restored; did the command that made it fail?");
+    }
     if BEGIN.starts_with(&read[..read.len().min(BEGIN.len())]) {
         return Ok(());
     }

@@ -131,6 +131,14 @@ fn a_dump_that_is_cut_within_a_line_replaces_no_row() {
     }
 }
 
+/// So is the dump of a database without tables. It may also be all that a failed command has left.
+#[test]
+fn an_empty_dump_is_told() {
+    let shell = Shell::new();
+    let ran = shell.run(&["restore", "-"]).expect(0, &["restore", "-"]);
+    assert!(ran.stderr.contains("the dump is empty, so nothing was restored"), "{}", ran.stderr);
+}
+
 /// The kinds of indexes travel with the tables, one or all, and to a table that is there nothing happens.
 #[test]
 fn indexes_come_back() {
