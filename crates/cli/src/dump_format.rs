@@ -75,7 +75,16 @@ pub fn write_header(out: &mut impl Write, table: &str, format: Format) -> Outcom
 
 /// Writes one row.
 pub fn write_row(out: &mut impl Write, format: Format, key: &[u8], value: &[u8]) -> Outcome {
-    Ok(write!(out, " {}\n {}\n", format.spell(key), format.spell(value))?)
+    write_item(out, format, key)?;
+    write_item(out, format, value)
+}
+
+/// Each byte is spelled by itself, so a large value needs no memory for all of its spelling.
+fn write_item(out: &mut impl Write, format: Format, bytes: &[u8]) -> Outcome {
+    const PIECE_BYTES: usize = 64 << 10;
+    out.write_all(b" ")?;
+    bytes.chunks(PIECE_BYTES).try_for_each(|piece| out.write_all(format.spell(piece).as_bytes()))?;
+    Ok(out.write_all(b"\n")?)
 }
 
 /// Ends a table.
@@ -216,6 +225,38 @@ mod tests {
         }
         let expected = [(Some("a".to_string()), rows.clone()), (Some("b".to_string()), rows)];
         assert_eq!(read(&dump).unwrap(), expected);
+    }
+
+    /// Notes how much is written at once at most.
+    #[derive(Default)]
+    struct Widest {
+        text: Vec<u8>,
+        bytes: usize,
+    }
+
+    impl Write for Widest {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.bytes = self.bytes.max(bytes.len());
+            self.text.extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Its spelling may take several times its memory.
+    #[test]
+    fn a_large_value_is_spelled_piece_by_piece() {
+        let value: Vec<u8> = (0..1_000_000u32).map(|i| (i % 251) as u8).collect();
+        for format in [Format::Print, Format::Bytevalue] {
+            let mut out = Widest::default();
+            write_row(&mut out, format, b"k", &value).unwrap();
+            assert!(out.bytes < value.len() / 2, "{format:?}: {} bytes at once", out.bytes);
+            let expected = format!(" {}\n {}\n", format.spell(b"k"), format.spell(&value));
+            assert!(out.text == expected.as_bytes(), "{format:?}");
+        }
     }
 
     #[test]
