@@ -2,7 +2,7 @@
 
 use crate::args::DbArgs;
 use crate::failure::{Failure, Outcome};
-use crate::output::{Output, grouped, size};
+use crate::output::{Output, grouped, size, tell};
 use crate::progress::Meter;
 use clap::Args;
 use foreshore::{Copied, Database, Error};
@@ -24,7 +24,7 @@ has it open makes the same copy while it reads and writes, by
 ///
 /// Every page read has its checksum compared, and the copy is written without the holes of the original. It is durable
 /// when the command returns. A copy that was cut short is no database: nothing opens it, and the next backup replaces it.
-/// Transactions that are prepared, and not committed, are left out.
+/// Transactions that are prepared, and not committed, are left out, and said to be.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct BackupArgs {
@@ -53,8 +53,19 @@ pub fn tell_copied(mut out: Output, made: &str, copied: &Copied, target: &Path) 
     out.finish()
 }
 
+/// Says if there are prepared transactions: what they have written is in no `copy`, as this kind of copy is called.
+pub fn tell_of_prepared(db: &Database, copy: &str) {
+    let count = db.recover().len();
+    if count > 0 {
+        tell(format_args!(
+            "note: {count} prepared transactions wait to hear whether to commit, and are in no {copy}: commit them or roll them back first"
+        ));
+    }
+}
+
 /// Backs a database up, and shows how far it is.
 pub fn copy(db: &Database, label: &str, target: &Path) -> Outcome<Copied> {
+    tell_of_prepared(db, "backup");
     let meter = Meter::new(label, None);
     db.backup_with(target, |so_far| show(&meter, so_far)).map_err(|error| match error {
         // Of the target: it is no damaged database, but the wrong directory.

@@ -1,9 +1,9 @@
 //! `dump`: tables as text that other engines' tools read.
 
 use crate::args::{DbArgs, ensure_outside, existing_table};
+use crate::backup::tell_of_prepared;
 use crate::dump_format::{Format, INDEXES, ensure_one_line, write_end, write_header, write_row};
 use crate::failure::{Failure, Outcome};
-use crate::output::tell;
 use crate::progress::Meter;
 use crate::schema::SCHEMAS;
 use crate::table_kind::TableKind;
@@ -51,7 +51,7 @@ pub fn run(args: &DumpArgs) -> Outcome {
     }
     let names = db.tables()?;
     ensure_spelled(args, &names)?;
-    tell_of_prepared(&db);
+    tell_of_prepared(&db, "dump");
     match &args.output {
         None => {
             let mut out = args.db.output();
@@ -76,16 +76,6 @@ fn ensure_spelled(args: &DumpArgs, names: &[String]) -> Outcome {
         )));
     }
     args.table.as_ref().map_or(names, std::slice::from_ref).iter().try_for_each(|name| ensure_one_line(name))
-}
-
-/// What they have written is in no dump.
-fn tell_of_prepared(db: &Database) {
-    let count = db.recover().len();
-    if count > 0 {
-        tell(format_args!(
-            "note: {count} prepared transactions wait to hear whether to commit, and are in no dump: commit them or roll them back first"
-        ));
-    }
 }
 
 fn dump(args: &DumpArgs, db: &Database, names: &[String], out: &mut impl Write) -> Outcome {

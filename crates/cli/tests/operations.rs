@@ -208,3 +208,22 @@ fn every_command_is_completed_and_has_a_page() {
         assert!(shell.path("man1").join(page).exists(), "{page}");
     }
 }
+
+/// What they have written is in no copy: who restores it would lose half of a distributed transaction.
+#[test]
+fn a_backup_tells_of_prepared_transactions() {
+    let shell = Shell::new();
+    let db = foreshore::Database::open(shell.database()).unwrap();
+    let table = db.byte_table("t").unwrap();
+    let tx = db.begin().unwrap();
+    tx.bytes(&table).put(b"k", b"v").unwrap();
+    tx.prepare("transfer 17").unwrap();
+    drop((db, table));
+    for args in [["backup", "monday", "--json"], ["shell", "-c", ".backup tuesday"]] {
+        let ran = shell.run(&args).expect(0, &args);
+        let told = "note: 1 prepared transactions wait to hear whether to commit, and are in no backup";
+        assert!(ran.stderr.contains(told), "{}", ran.stderr);
+    }
+    let args = ["backup", "--dir", "monday", "wednesday"];
+    assert_eq!(shell.run(&args).expect(0, &args).stderr, "");
+}
