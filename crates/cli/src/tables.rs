@@ -103,9 +103,10 @@ fn print(listed: &[Listed], count: bool, out: &mut Output) -> Outcome {
     out.table(["table", "key", "index", "leaves", "rows"], &counted.collect::<Vec<_>>())
 }
 
-/// Is this a name that a rebuild gives a table whose own is lost?
+/// Is this a name that a rebuild gives a table whose own is lost? Behind its number are dashes if others have the name without.
 pub fn has_lost_its_name(table: &str) -> bool {
-    table.starts_with("recovered-")
+    let number = table.strip_prefix("recovered-").map(|number| number.trim_end_matches('-'));
+    number.is_some_and(|number| number.parse::<u32>().is_ok())
 }
 
 /// Reads all keys.

@@ -165,6 +165,15 @@ fn a_salvage_tells_of_tables_that_have_lost_their_names() {
     assert_eq!(shell.ok(&["scan", "--table", "recovered-16"]).lines().count(), 5000);
 }
 
+/// A name that only begins like those of a rebuild was given by somebody.
+#[test]
+fn a_table_called_recovered_by_its_owner_has_not_lost_its_name() {
+    let shell = Shell::new();
+    shell.ok(&["put", "--table", "recovered-orders", "k", "v"]);
+    let told = shell.ok(&["check", "--rebuild"]);
+    assert!(!told.contains("lost their names"), "{told}");
+}
+
 /// Closed cleanly, so that the rows are in the leaf file; with files small enough to copy often.
 fn small_database(dir: &Path) {
     let small =
