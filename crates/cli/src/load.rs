@@ -9,7 +9,7 @@ use crate::failure::{Failure, Outcome};
 use crate::output::{grouped, rate, size};
 use crate::profile::ProfileArgs;
 use crate::progress::Meter;
-use crate::schema::{Schema, to_csv};
+use crate::schema::{Schema, parse_fields, to_csv};
 use clap::Args;
 use csv::ByteRecord;
 use foreshore::{ByteTable, Database, TableOptions};
@@ -47,9 +47,9 @@ pub struct LoadArgs {
     /// Table to load into, created if absent
     #[arg(long, value_name = "NAME")]
     table: String,
-    /// Columns of the key, separated by commas
-    #[arg(long, value_name = "A,B,C", value_delimiter = ',', required = true)]
-    key: Vec<String>,
+    /// Columns of the key, separated by commas and quoted as in CSV
+    #[arg(long, value_name = "A,B,C", value_parser = parse_columns, required = true)]
+    key: Vec<Columns>,
     /// Index over the table's leaves, if it is created [default: bplus]
     #[arg(long, value_enum)]
     index: Option<IndexKind>,
@@ -92,6 +92,19 @@ struct Loaded<'a> {
     syncs: u64,
 }
 
+/// Columns that one `--key` names.
+#[derive(Clone)]
+struct Columns(Vec<String>);
+
+/// Reads the names of columns.
+fn parse_columns(text: &str) -> Result<Columns, String> {
+    let names = parse_fields(text).and_then(|names| names.iter().map(column).collect::<Outcome<Vec<_>>>());
+    match names.map_err(|failure| failure.to_string())? {
+        none if none.is_empty() => Err("this names no column".into()),
+        names => Ok(Columns(names)),
+    }
+}
+
 /// Reads what separates fields.
 fn parse_delimiter(text: &str) -> Result<u8, String> {
     match text.as_bytes() {
@@ -118,7 +131,8 @@ pub fn run(args: &LoadArgs) -> Outcome {
         return Err(Failure::usage(format!("{} is a directory; name a CSV file", args.file.display())));
     }
     let input = source::open(&args.file).map_err(|e| Failure::io(args.file.display(), &e))?;
-    let mut rows = Rows::new(input, args.delimiter, &args.key)?;
+    let key: Vec<_> = args.key.iter().flat_map(|columns| columns.0.clone()).collect();
+    let mut rows = Rows::new(input, args.delimiter, &key)?;
     let db = args.db.open_or_create(args.profile.advise(args.db.builder())?)?;
     rows.schema.declare(&db, &args.table)?;
     let table = table_to_load(&db, args)?;

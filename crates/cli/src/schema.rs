@@ -158,10 +158,7 @@ impl Schema {
 
     /// The key that `text` spells: its columns as a CSV line, such as `2011,1,1,AA,428,IAH`.
     pub fn parse_key(&self, text: &str) -> Outcome<Vec<u8>> {
-        let fields = match text {
-            "" => ByteRecord::from(vec![""]), // to the parser a line without any field
-            _ => parse_record(text.as_bytes())?,
-        };
+        let fields = parse_fields(text)?;
         if fields.len() != self.key.len() {
             return Err(Failure::usage(format!(
                 "the key is {}: fields separated by commas, {} in all; {text:?} has {}",
@@ -264,10 +261,11 @@ impl StoredRecords {
     }
 }
 
-/// Columns as a message names them: the first, if they are many.
+/// Columns as a message names them, and `--key` reads them: the first, if they are many.
 fn told(columns: &[impl AsRef<str>]) -> String {
     let first = columns.iter().take(COLUMNS_TOLD).map(|name| for_people(name.as_ref().as_bytes()));
-    let first = shortened(&first.collect::<Vec<_>>().join(","));
+    let first = first.collect::<Vec<_>>();
+    let first = shortened(&String::from_utf8_lossy(&to_csv(first.iter().map(String::as_bytes))));
     match columns.len().saturating_sub(COLUMNS_TOLD) {
         0 => first,
         more => format!("{first} and {more} more"),
@@ -317,6 +315,14 @@ pub fn to_csv<'a>(fields: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
     let mut line = writer.into_inner().expect("memory takes everything");
     line.pop(); // the writer's line end
     line
+}
+
+/// Reads a line of fields: an empty one has one, which is empty.
+pub fn parse_fields(line: &str) -> Outcome<ByteRecord> {
+    match line {
+        "" => Ok(ByteRecord::from(vec![""])), // to the parser a line without any field
+        _ => parse_record(line.as_bytes()),
+    }
 }
 
 fn parse_record(line: &[u8]) -> Outcome<ByteRecord> {

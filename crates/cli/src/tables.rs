@@ -4,7 +4,7 @@ use crate::args::DbArgs;
 use crate::failure::{Failure, Kind, Outcome};
 use crate::output::{Output, grouped};
 use crate::progress::Meter;
-use crate::schema::{SCHEMAS, Schema};
+use crate::schema::{SCHEMAS, Schema, to_csv};
 use clap::Args;
 use foreshore::{Database, Index};
 use serde::Serialize;
@@ -88,8 +88,11 @@ fn print(listed: &[Listed], count: bool, out: &mut Output) -> Outcome {
         return listed.iter().try_for_each(|table| out.object(table));
     }
     let row = |l: &Listed| {
+        let columns = |key: &Vec<String>| {
+            String::from_utf8_lossy(&to_csv(key.iter().map(String::as_bytes))).into_owned()
+        };
         let unknown = if l.schema_error.is_some() { "schema unreadable" } else { "bytes" };
-        let key = l.key.as_ref().map_or(unknown.to_string(), |key| key.join(","));
+        let key = l.key.as_ref().map_or(unknown.to_string(), columns);
         let leaves = format!("{} KiB", l.leaf_bytes >> 10);
         [l.table.clone(), key, l.index.to_string(), leaves]
     };

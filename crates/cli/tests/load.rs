@@ -233,6 +233,21 @@ fn a_header_without_columns_and_a_column_named_twice_are_told() {
     assert!(complaint.contains("\"a\" twice"), "{complaint}");
 }
 
+/// Keys are named as CSV names them, and so do messages: a comma within a name is quoted.
+#[test]
+fn a_column_with_a_comma_in_its_name_is_a_key() {
+    let shell = Shell::new();
+    shell.write("t.csv", "\"city, state\",b\nx,2\n");
+    let complaint = shell.fails(2, &["load", "--table", "t", "--key", "city, state", "t.csv"]);
+    assert!(complaint.contains("the header has \"city, state\",b"), "{complaint}");
+    shell.ok(&["load", "--table", "t", "--key", "\"city, state\",b", "t.csv"]);
+    assert_eq!(shell.ok(&["get", "--table", "t", "x,2"]), "x,2\n");
+    let tables = shell.ok(&["tables"]);
+    assert!(tables.contains("\"city, state\",b"), "{tables}");
+    // One option for each column does as well.
+    shell.ok(&["load", "--table", "t", "--key", "\"city, state\"", "--key", "b", "t.csv"]);
+}
+
 /// The parser would take all that follows for one field, and lose it.
 #[test]
 fn a_quote_that_is_never_closed_is_named() {
