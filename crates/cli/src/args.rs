@@ -141,17 +141,19 @@ pub fn ensure_place(file: &Path) -> Outcome {
 /// Within the directory of a database a file could take the place of one of the database's own, keeps `compact` from its work,
 /// and goes where the directory goes.
 ///
-/// Errors: usage, if `file`, which `option` names, would lie in `dir`.
-pub fn ensure_outside(option: &str, file: &Path, dir: &Path) -> Outcome {
+/// Errors: usage, if `file`, which `option` names, would lie in `dir`, the command's own, or among the files of any other.
+pub fn ensure_outside(option: &str, file: &Path, dir: Option<&Path>) -> Outcome {
+    let place = std::path::absolute(place_of(file)).ok().and_then(|file| file.parent()?.canonicalize().ok());
+    let Some(place) = place else { return Ok(()) };
     // A directory that is yet to be made holds no place for it.
-    let Ok(dir) = dir.canonicalize() else { return Ok(()) };
-    match std::path::absolute(place_of(file)).ok().and_then(|file| file.parent()?.canonicalize().ok()) {
-        Some(place) if place.starts_with(dir) => Err(Failure::usage(format!(
-            "{option}: {} would lie within the database; name a file outside",
+    let dir = dir.and_then(|dir| dir.canonicalize().ok());
+    if dir.is_some_and(|dir| place.starts_with(dir)) || place.join("FORESHORE").exists() {
+        return Err(Failure::usage(format!(
+            "{option}: {} would lie within a database; name a file outside",
             file.display()
-        ))),
-        _ => Ok(()),
+        )));
     }
+    Ok(())
 }
 
 /// A choice as the command line spells it.

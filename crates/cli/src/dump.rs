@@ -43,7 +43,7 @@ pub struct DumpArgs {
 /// Runs `dump`.
 pub fn run(args: &DumpArgs) -> Outcome {
     if let Some(path) = &args.output {
-        ensure_outside("--output", path, &args.db.dir)?;
+        ensure_outside("--output", path, Some(&args.db.dir))?;
     }
     let db = args.db.open()?;
     if let Some(table) = &args.table {

@@ -290,12 +290,26 @@ fn a_dump_does_not_lie_within_its_database() {
     ];
     for name in names {
         let complaint = shell.fails(2, &["dump", "--output", name]);
-        assert!(complaint.contains("would lie within the database"), "{complaint}");
+        assert!(complaint.contains("would lie within a database"), "{complaint}");
     }
     assert_eq!(shell.ok(&["dump"]), dump);
     shell.ok(&["compact"]);
     shell.ok(&["dump", "--output", "foreshore.db/../new.dump"]);
     assert_eq!(std::fs::read_to_string(shell.path("new.dump")).expect("a file"), dump);
+}
+
+/// Nor within another one.
+#[test]
+fn a_dump_does_not_lie_within_another_database() {
+    let shell = Shell::new();
+    for dir in ["foreshore.db", "other.db"] {
+        shell.ok(&["put", "--dir", dir, "--table", "a", "k", "v"]);
+    }
+    for name in ["other.db/leaves.db", "other.db/new.dump"] {
+        let complaint = shell.fails(2, &["dump", "--output", name]);
+        assert!(complaint.contains("would lie within a database"), "{complaint}");
+    }
+    shell.ok(&["check", "--dir", "other.db"]);
 }
 
 /// What is no file keeps nothing that could be synced.

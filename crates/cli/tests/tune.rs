@@ -92,6 +92,16 @@ fn a_profile_without_a_place_is_refused_at_once() {
     assert!(refused.contains("no directory absent"), "{refused}");
 }
 
+/// It would take the place of one of its files.
+#[test]
+fn a_profile_does_not_lie_within_a_database() {
+    let shell = Shell::new();
+    shell.ok(&["put", "--table", "t", "k", "v"]);
+    let refused = shell.fails(2, &[&SHORT[..4], &["--out", "foreshore.db/leaves.db"]].concat());
+    assert!(refused.contains("--out: foreshore.db/leaves.db would lie within a database"), "{refused}");
+    assert_eq!(shell.ok(&["get", "--table", "t", "k"]), "v\n");
+}
+
 /// The last profile stays, and what was measured is shown.
 #[test]
 fn a_profile_that_cannot_be_written_takes_no_other_with_it() {

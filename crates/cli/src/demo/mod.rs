@@ -67,7 +67,7 @@ pub fn run(args: &DemoArgs) -> Outcome {
     ensure_place(&args.svg)?;
     let (dir, temporary) = directory(args)?;
     let scratch = if temporary.is_some() { Scratch::made(&dir) } else { Scratch::named(&dir) };
-    ensure_outside("--svg", &args.svg, &dir)?;
+    ensure_outside("--svg", &args.svg, Some(&dir))?;
     if !args.keep {
         remove_on_interrupt(scratch.clone())?;
     }

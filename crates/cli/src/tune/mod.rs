@@ -3,7 +3,7 @@
 mod curves;
 mod leaves;
 
-use crate::args::ensure_place;
+use crate::args::{ensure_outside, ensure_place};
 use crate::failure::{Failure, Outcome};
 use crate::output::Output;
 use crate::progress::Meter;
@@ -60,6 +60,7 @@ pub struct TuneArgs {
 
 /// Runs `tune`.
 pub fn run(args: &TuneArgs) -> Outcome {
+    ensure_outside("--out", &args.out, None)?;
     ensure_place(&args.out)?;
     let profile = measure(&args.plan())?;
     // What was measured is shown all the same, if that fails.
