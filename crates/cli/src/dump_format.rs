@@ -118,6 +118,10 @@ impl<R: BufRead> Reader<R> {
         if !self.next_line()? {
             return Ok(None);
         }
+        if self.line == b"VERSION=3\r" {
+            return Err(self
+                .wrong("the dump's lines end with CR LF, as Windows has it; tr -d '\\r' takes the CR away"));
+        }
         if self.line != b"VERSION=3" {
             return Err(self.wrong("a dump begins with VERSION=3"));
         }
@@ -280,6 +284,7 @@ mod tests {
         let header = "VERSION=3\nformat=print\nHEADER=END\n";
         for (dump, complaint) in [
             ("hello\n".to_string(), "line 1: a dump begins"),
+            (header.replace('\n', "\r\n"), "line 1: the dump's lines end with CR LF"),
             ("VERSION=3\nformat=print\n".to_string(), "ends inside a header"),
             (format!("{header} k\n v\n"), "incomplete"),
             (format!("{header} k\nDATA=END\n"), "line 5: the last key has no value"),
