@@ -4,11 +4,12 @@
 //! So every trace in the journal must be found in the database, whatever happened since.
 
 use crate::demo::message::{self, Message};
+use crate::failure::{Failure, Outcome};
 use foreshore_workloads::tpcc::Trace;
 use hdrhistogram::Histogram;
 use std::io::Read;
 use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 /// Time that one point of the chart stands for.
@@ -159,15 +160,18 @@ pub struct Receiving {
 
 impl Receiving {
     /// Begins to read in a thread of its own, so that no client ever waits for this process.
-    pub fn begin(pipe: impl Read + Send + 'static, origin: Instant) -> Self {
+    ///
+    /// Errors: the system's, if it has no thread left.
+    pub fn begin(pipe: impl Read + Send + 'static, origin: Instant) -> Outcome<Self> {
         let journal = Arc::new(Mutex::new(Journal::new(origin)));
         let into = journal.clone();
-        let reader = std::thread::spawn(move || {
+        let reader = thread::Builder::new().spawn(move || {
             message::receive(pipe, |messages| {
                 into.lock().expect("nobody panics with the journal").take(messages, Instant::now());
             });
         });
-        Self { journal, reader }
+        let reader = reader.map_err(|error| Failure::io("starting the demonstration's reader", &error))?;
+        Ok(Self { journal, reader })
     }
 
     /// Looks at what was told so far.

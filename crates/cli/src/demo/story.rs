@@ -18,6 +18,7 @@ use foreshore::{Database, Error};
 use foreshore_workloads::tpcc::Trace;
 use serde_json::json;
 use std::path::Path;
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// Part of the time that comes before the kill.
@@ -99,7 +100,7 @@ fn work_until_killed(
 ) -> Outcome<(Journal, Instant)> {
     let spec = &args.spec;
     let mut child = child::spawn(spec, dir)?;
-    let receiving = Receiving::begin(child.take_pipe(), origin);
+    let receiving = Receiving::begin(child.take_pipe(), origin)?;
     let refusal = watch(args, dir, &mut child, &receiving)?;
     let killed = Instant::now();
     child.kill()?;
@@ -130,7 +131,7 @@ fn watch(args: &DemoArgs, dir: &Path, child: &mut Victim, receiving: &Receiving)
             _ => {}
         }
         live.show(receiving);
-        std::thread::sleep(LOOK_EVERY);
+        thread::sleep(LOOK_EVERY);
     }
 }
 
@@ -172,14 +173,16 @@ fn recover(spec: &DemoSpec, dir: &Path, steps: &mut Steps) -> Outcome<Database> 
 fn go_on(args: &DemoArgs, db: &Database, origin: Instant, steps: &mut Steps) -> Outcome<Journal> {
     let seconds = args.seconds * (1.0 - FIRST_LIFE);
     let (reader, writer) = std::io::pipe().map_err(|e| Failure::io("making a pipe", &e))?;
-    let receiving = Receiving::begin(reader, origin);
+    let receiving = Receiving::begin(reader, origin)?;
     let live = Live::new("go on", seconds);
     let deadline = Instant::now() + Duration::from_secs_f64(seconds);
-    std::thread::scope(|scope| {
-        let clients = scope.spawn(|| clients::run(db, &args.spec, Life::Second, Some(deadline), &writer));
+    thread::scope(|scope| {
+        let run = || clients::run(db, &args.spec, Life::Second, Some(deadline), &writer);
+        let clients = thread::Builder::new().spawn_scoped(scope, run);
+        let clients = clients.map_err(|error| Failure::io("starting the clients", &error))?;
         while !clients.is_finished() {
             live.show(&receiving);
-            std::thread::sleep(LOOK_EVERY);
+            thread::sleep(LOOK_EVERY);
         }
         clients.join().expect("clients do not panic")
     })?;

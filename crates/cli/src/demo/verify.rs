@@ -10,6 +10,7 @@ use crate::progress::Phases;
 use foreshore::Database;
 use foreshore_workloads::tpcc::{Tpcc, Trace};
 use serde_json::json;
+use std::thread;
 use std::time::Instant;
 
 /// All that can be checked after a life of the database, of whose commits these were acknowledged.
@@ -59,9 +60,10 @@ fn every_commit(
 /// Looks all transactions up, on all cores.
 fn lost(tpcc: &Tpcc<'_, EngineTx>, acknowledged: &[Trace]) -> Outcome<Vec<Trace>> {
     let share = acknowledged.len().div_ceil(cores()).max(1);
-    std::thread::scope(|scope| {
-        let look = |traces| scope.spawn(move || tpcc.lost(traces));
-        let searches: Vec<_> = acknowledged.chunks(share).map(look).collect();
+    thread::scope(|scope| {
+        let look = |traces| thread::Builder::new().spawn_scoped(scope, move || tpcc.lost(traces));
+        let searches: Result<Vec<_>, _> = acknowledged.chunks(share).map(look).collect();
+        let searches = searches.map_err(|error| Failure::io("starting a search", &error))?;
         let mut lost = Vec::new();
         for search in searches {
             lost.extend(search.join().expect("the search does not panic")?);
