@@ -77,6 +77,8 @@ pub use transaction_table::TransactionTable;
 /// transactions count.
 ///
 /// It is its process's own: one that is forked, and does not begin another program, can let go of handles, and no more. To write ends it.
+/// To open another database there may wait for ever for what a thread of the parent held just then, even one of the engine's:
+/// fork before you open any, or start another program.
 ///
 /// It may be used after a panic, as its tables and snapshots may ([`UnwindSafe`](std::panic::UnwindSafe)): where code that the caller
 /// gave panics, such as the work of [`transact`](Database::transact), what was under way is rolled back, and no lock stays.
