@@ -195,7 +195,9 @@ impl Database {
             let Ok(database) = self.database.with(|database| Ok::<_, Error>(database.clone())) else {
                 return Ok(());
             };
-            // First the transactions: a call that is waited for may itself wait for a lock of one that is open.
+            // First the transactions: a call that is waited for may itself wait for a lock of one that is open. What `transact` runs
+            // again meanwhile has no transaction to wait with.
+            self.leases.stop_giving();
             for number in database.transactions() {
                 let _ = database.abort(number); // if the disk is at fault, closing says so too
             }

@@ -121,6 +121,11 @@ impl Leases {
     }
 
     /// Takes all back, waiting for the calls under way.
+    /// What is given from now on is taken back at once.
+    pub fn stop_giving(&self) {
+        self.given.lock().revoked = true;
+    }
+
     pub fn revoke(&self) {
         let all = Given { revoked: true, ..Given::default() };
         let leases = std::mem::replace(&mut *self.given.lock(), all).leases;

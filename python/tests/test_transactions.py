@@ -119,6 +119,29 @@ def test_closing_does_not_wait_for_locks(db, accounts):
     assert {type(error) for error in raised} <= {foreshore.Aborted}
 
 
+def test_closing_does_not_wait_for_what_runs_again(db, accounts):
+    prepared, large = db.begin(), db.begin()
+    prepared.table(accounts)["ada"] = 1
+    prepared.prepare(b"gid")
+    large.table(accounts).update((str(n), n) for n in range(100_000))  # time for the other one to run again
+    raised = []
+
+    def write():
+        try:
+            db.transact(lambda tx: tx.table(accounts).put("ada", 2), lock_timeout_ms=60_000)
+        except foreshore.Error as error:
+            raised.append(error)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    time.sleep(0.2)
+    begun = time.monotonic()
+    db.close()
+    assert time.monotonic() - begun < 20
+    writer.join()
+    assert [type(error) for error in raised] == [foreshore.Closed]
+
+
 def test_savepoints(db, accounts):
     with db.begin() as tx, db.begin() as other:
         inside = tx.table(accounts)
