@@ -320,7 +320,7 @@ impl Table {
         let old = self.atomically(py, 1, |table| {
             if table.insert(&encoded, &new)? { Ok(None) } else { table.get(&encoded) }
         })?;
-        old.map_or_else(|| Ok(default.clone()), |old| self.kinds.decode_value(py, &old))
+        self.kinds.decode_value(py, old.as_deref().unwrap_or(&new)) // which may not be `default`: 0.1 is no `f32`
     }
 
     /// Removes ``key`` and returns its value; without one, returns the default or raises ``KeyError``.

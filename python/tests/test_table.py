@@ -153,3 +153,10 @@ def test_setdefault_needs_no_default_where_there_is_a_value(db):
     with pytest.raises(TypeError):
         table.setdefault("b")
     assert list(table) == ["a"]
+def test_setdefault_returns_what_the_table_holds(db):
+    singles = db.table("singles", key=int, value="f32")
+    assert singles.setdefault(1, 0.1) == singles[1] != 0.1
+    numbers = db.table("numbers", key=int, value=int)
+    assert repr(numbers.setdefault(1, True)) == "1"
+
+
