@@ -108,6 +108,21 @@ impl Kind {
         parts.iter().map(|part| Self::nested(&part, depth + 1)).collect::<PyResult<_>>().map(Kind::Tuple)
     }
 
+    /// A list is stored as its length and its items. Where these take no bytes, any number that is read for a length is believed, and
+    /// the list of so many is made, be it larger than the memory.
+    fn list(described: &Bound<'_, PyAny>, item: Kind) -> PyResult<Self> {
+        if item.takes_no_bytes() {
+            let message =
+                format!("the items of {described} take no bytes; store how many there are, as an int");
+            return Err(argument(described.py(), message));
+        }
+        Ok(Kind::List(Box::new(item)))
+    }
+
+    fn takes_no_bytes(&self) -> bool {
+        matches!(self, Kind::Tuple(parts) if parts.iter().all(Kind::takes_no_bytes))
+    }
+
     /// `tuple[A, B]`, `list[T]`, `T | None`.
     fn generic(described: &Bound<'_, PyAny>, depth: usize) -> PyResult<Option<Self>> {
         let py = described.py();
@@ -120,7 +135,10 @@ impl Kind {
             return Self::tuple(&args, depth).map(Some);
         }
         if origin_is(py.get_type::<PyList>()) {
-            return Ok(Some(Kind::List(Box::new(Self::nested(&args.get_item(0)?, depth + 1)?))));
+            return match args.len() {
+                1 => Self::list(described, Self::nested(&args.get_item(0)?, depth + 1)?).map(Some),
+                _ => Ok(None),
+            };
         }
         // `T | None` has no origin before Python 3.14, and `typing.Dict[T, None]` has arguments, too.
         let union = py.import("typing")?.getattr("Union")?;

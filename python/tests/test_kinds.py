@@ -109,6 +109,14 @@ def test_wrong_kinds(db):
     for wrong in [dict, object, "u128", "string", 5, None | int | str, dict[str, int], typing.Dict[str, None]]:
         with pytest.raises(foreshore.Argument, match="no table can hold"):
             db.table("t", key=wrong, value=str)
+    for wrong in [list[()], list[int, str]]:
+        with pytest.raises(foreshore.Argument, match="no table can hold"):
+            db.table("t", key=wrong)
+    # Any number is the length of such a list, and would be taken for one.
+    for wrong in [list[tuple[()]], list[tuple[tuple[()], tuple[()]]], (str, list[tuple[()]] | None)]:
+        for kinds in [{"key": wrong}, {"value": wrong}]:
+            with pytest.raises(foreshore.Argument, match="take no bytes"):
+                db.table("t", **kinds)
     deep = str
     for _ in range(200_000):
         deep = (deep,)
