@@ -17,6 +17,9 @@ use std::sync::Arc;
 /// How many bytes of rows are loaded at a time.
 const LOAD_BYTES: usize = 1 << 20;
 
+/// After how many rows on their way to the engine other threads may run.
+const TURN_ROWS: usize = 1000;
+
 /// How much memory a thread keeps for the next value that it reads.
 const KEPT_BYTES: usize = 1 << 20;
 
@@ -161,14 +164,14 @@ impl Table {
     /// The encoded rows of a mapping or of an iterable of pairs.
     fn encoded(&self, rows: &Bound<'_, PyAny>) -> PyResult<Vec<(Vec<u8>, Vec<u8>)>> {
         if rows.hasattr("items")? {
-            return rows.call_method0("items")?.try_iter()?.map(|pair| self.encoded_row(&pair?)).collect();
+            return each(&rows.call_method0("items")?)?.map(|pair| self.encoded_row(&pair?)).collect();
         }
         if rows.hasattr("keys")? {
             // All that `dict.update` asks of a mapping.
             let row = |key: Bound<'_, PyAny>| self.encode(&key, &rows.get_item(&key)?);
-            return rows.call_method0("keys")?.try_iter()?.map(|key| row(key?)).collect();
+            return each(&rows.call_method0("keys")?)?.map(|key| row(key?)).collect();
         }
-        rows.try_iter()?.map(|pair| self.encoded_row(&pair?)).collect()
+        each(rows)?.map(|pair| self.encoded_row(&pair?)).collect()
     }
 
     /// An encoded pair, which may be a tuple or any other two objects in a row.
@@ -184,9 +187,22 @@ impl Table {
     }
 
     fn encode(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<(Vec<u8>, Vec<u8>)> {
-        key.py().check_signals()?; // as iterators of C do not
         Ok((self.kinds.encode_key(key)?.into_owned(), self.kinds.encode_value(value)?.into_owned()))
     }
+}
+
+/// What an iterable gives. Iterators of C do not hear Ctrl-C, nor let other threads run.
+fn each<'py>(
+    iterable: &Bound<'py, PyAny>,
+) -> PyResult<impl Iterator<Item = PyResult<Bound<'py, PyAny>>> + use<'py>> {
+    let py = iterable.py();
+    let heard = move |(count, item): (usize, _)| {
+        if count % TURN_ROWS == TURN_ROWS - 1 {
+            py.detach(|| ());
+        }
+        py.check_signals().and(item)
+    };
+    Ok(iterable.try_iter()?.enumerate().map(heard))
 }
 
 /// A default that may have been left out, which is something else than `None`.
@@ -252,8 +268,7 @@ impl Table {
         py: Python<'py>,
         keys: &Bound<'py, PyAny>,
     ) -> PyResult<Vec<Option<Bound<'py, PyAny>>>> {
-        let next = |key: PyResult<_>| py.check_signals().and(key); // as iterators of C do not
-        let keys: Vec<_> = keys.try_iter()?.map(next).collect::<PyResult<_>>()?;
+        let keys: Vec<_> = each(keys)?.collect::<PyResult<_>>()?;
         let encoded: Vec<_> = keys.iter().map(|key| self.kinds.encode_key(key)).collect::<PyResult<_>>()?;
         let values = self.with(py, encoded.len(), |table| table.multi_get(&encoded))?;
         values
@@ -418,9 +433,8 @@ impl Table {
     /// Loads pairs in strictly ascending order of their keys, all above any key of the table; says how many. The fastest way
     /// to fill a table. Not one transaction: rows appear as they are loaded.
     fn bulk_load(&self, py: Python<'_>, rows: &Bound<'_, PyAny>) -> PyResult<u64> {
-        let (mut count, mut rows) = (0, rows.try_iter()?);
+        let (mut count, mut rows) = (0, each(rows)?);
         loop {
-            py.check_signals()?; // iterators of C do not
             let (mut chunk, mut bytes) = (Vec::new(), 0);
             while bytes < LOAD_BYTES
                 && let Some(row) = rows.next()

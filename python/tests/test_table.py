@@ -1,6 +1,9 @@
 """Tables as mappings."""
 
 import csv
+import functools
+import itertools
+import threading
 from collections.abc import MutableMapping
 
 import pytest
@@ -89,6 +92,18 @@ def test_update_happens_as_a_whole(db):
     assert not table
 
 
+def test_update_lets_other_threads_run(db):
+    table, wanted = db.table("t", key=int, value=int), {"key": 1}
+    # All of this is written in C: without Python in between nobody else runs, unless the table lets them.
+    keys = iter(functools.partial(wanted.get, "key"), None)
+    values = map(sum, itertools.repeat(range(2000), 300_000))
+    stopper = threading.Timer(0.1, wanted.clear)
+    stopper.start()
+    table.update(zip(keys, values))
+    stopper.join()
+    assert next(values, None) is not None, "there was more to come, until another thread said that it is enough"
+
+
 def test_methods_beyond_mappings(db):
     table = db.table("t")
     assert table.insert(b"k", b"1") and not table.insert(b"k", b"2")
@@ -146,13 +161,6 @@ def test_annotations_work_at_run_time():
     assert foreshore.Table[str, int].__origin__ is foreshore.Table
 
 
-def test_setdefault_needs_no_default_where_there_is_a_value(db):
-    table = db.table("t", key=str, value=int)
-    table["a"] = 1
-    assert table.setdefault("a") == table.setdefault("a", "no int") == 1
-    with pytest.raises(TypeError):
-        table.setdefault("b")
-    assert list(table) == ["a"]
 def test_setdefault_returns_what_the_table_holds(db):
     singles = db.table("singles", key=int, value="f32")
     assert singles.setdefault(1, 0.1) == singles[1] != 0.1
@@ -160,3 +168,10 @@ def test_setdefault_returns_what_the_table_holds(db):
     assert repr(numbers.setdefault(1, True)) == "1"
 
 
+def test_setdefault_needs_no_default_where_there_is_a_value(db):
+    table = db.table("t", key=str, value=int)
+    table["a"] = 1
+    assert table.setdefault("a") == table.setdefault("a", "no int") == 1
+    with pytest.raises(TypeError):
+        table.setdefault("b")
+    assert list(table) == ["a"]
