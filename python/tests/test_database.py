@@ -114,6 +114,12 @@ def test_who_closes_it_too_waits_until_it_is_closed(path):
     closer.join()
 
 
+def test_an_empty_path_is_no_directory(db):
+    for use in [foreshore.open, db.backup]:
+        with pytest.raises(foreshore.Argument, match="the path is empty"):
+            use("")
+
+
 def test_one_at_a_time(path):
     with foreshore.open(path):
         with pytest.raises(foreshore.Locked, match="this process"):

@@ -197,7 +197,7 @@ void fs_options_free(fs_options *options);
 // be NULL. After a crash this recovers. Free it with `fs_close` or `fs_db_free`.
 //
 // Statuses: FS_LOCKED if it is open already, FS_INCOMPATIBLE if the directory is something else, FS_CORRUPT, FS_FULL, FS_IO,
-// FS_ARGUMENT for an option that makes no sense.
+// FS_ARGUMENT for an empty path or an option that makes no sense.
 int fs_open(const char *path,
             const fs_options *options,
             fs_db **out);

@@ -20,7 +20,7 @@ pub struct Db {
 /// be NULL. After a crash this recovers. Free it with `fs_close` or `fs_db_free`.
 ///
 /// Statuses: FS_LOCKED if it is open already, FS_INCOMPATIBLE if the directory is something else, FS_CORRUPT, FS_FULL, FS_IO,
-/// FS_ARGUMENT for an option that makes no sense.
+/// FS_ARGUMENT for an empty path or an option that makes no sense.
 #[unsafe(no_mangle)]
 pub extern "C" fn fs_open(
     path: *const c_char,

@@ -325,6 +325,15 @@ fn a_table_without_a_possible_name_leaves_nothing() {
 }
 
 #[test]
+fn an_empty_path_is_no_directory() {
+    let db = Database::in_memory().unwrap();
+    let compacted = Database::builder().compact("", |_| {});
+    for refused in [Database::open("").err(), db.backup("").err(), compacted.err()] {
+        assert!(matches!(&refused, Some(Error::Argument(why)) if why.contains("empty")), "{refused:?}");
+    }
+}
+
+#[test]
 fn a_foreign_directory_is_left_alone() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("letter.txt"), "dear reader").unwrap();

@@ -14,7 +14,7 @@ use crate::db::byte_table::ByteTable;
 use crate::db::engine::Engine;
 use crate::db::index::TableOptions;
 use crate::db::meta::{self, Meta};
-use crate::db::options::Builder;
+use crate::db::options::{Builder, ensure_named};
 use crate::db::snapshot::Snapshot;
 use crate::error::{Error, Result};
 use crate::log::Durability;
@@ -68,9 +68,9 @@ impl Database {
     /// The copy is durable when this returns. If it is interrupted, the directory is refused by [`Database::open`], and may
     /// be given to the next backup.
     ///
-    /// Errors: [`Error::Incompatible`] if the directory holds anything, or lies within a database's; [`Error::SnapshotTooOld`] if
-    /// the rows that were changed meanwhile outgrew [`Builder::old_version_bytes`]: raise it, or make the backup when less is
-    /// written; [`Error::Corrupt`] if the source is damaged; [`Error::Full`], [`Error::Io`]; [`Error::Poisoned`] if the source stopped
+    /// Errors: [`Error::Argument`] if the path is empty; [`Error::Incompatible`] if the directory holds anything, or lies within a
+    /// database's; [`Error::SnapshotTooOld`] if the rows that were changed meanwhile outgrew [`Builder::old_version_bytes`]: raise it,
+    /// or make the backup when less is written; [`Error::Corrupt`] if the source is damaged; [`Error::Full`], [`Error::Io`]; [`Error::Poisoned`] if the source stopped
     /// accepting writes, and what is committed there is not durable. While it runs,
     /// [`Database::drop_table`] gives [`Error::TableInUse`].
     ///
@@ -109,6 +109,7 @@ impl Database {
     /// ```
     pub fn backup_with(&self, path: impl AsRef<Path>, progress: impl FnMut(&Copied)) -> Result<Copied> {
         let path = path.as_ref();
+        ensure_named(path)?;
         ensure_beside_databases(path)?;
         self.backup_in(path, progress)
     }

@@ -300,9 +300,9 @@ impl Builder {
 
     /// Opens the database in `path`.
     ///
-    /// Errors: [`Error::Argument`] if an option makes no sense; [`Error::Locked`] if it is open already, here or in another process;
-    /// [`Error::Incompatible`] if the directory is something else, or absent and not to be created; [`Error::OtherFormat`];
-    /// [`Error::Corrupt`]; [`Error::Full`]; [`Error::TooManyFiles`]; [`Error::Io`].
+    /// Errors: [`Error::Argument`] if the path is empty or an option makes no sense; [`Error::Locked`] if it is open already, here
+    /// or in another process; [`Error::Incompatible`] if the directory is something else, or absent and not to be created;
+    /// [`Error::OtherFormat`]; [`Error::Corrupt`]; [`Error::Full`]; [`Error::TooManyFiles`]; [`Error::Io`].
     ///
     /// ```
     /// # fn main() -> foreshore::Result<()> {
@@ -320,6 +320,7 @@ impl Builder {
 
     /// The directory of the database in `path`.
     pub(crate) fn open_directory(&self, path: &Path) -> Result<DirVfs> {
+        ensure_named(path)?;
         DirVfs::open(path, self.create).map_err(|e| match e.kind() {
             io::ErrorKind::NotFound if !self.create => Error::Incompatible {
                 dir: path.display().to_string(),
@@ -366,6 +367,14 @@ impl Builder {
         })?;
         self.leaf_bytes.map_or(Ok(()), ensure_leaf_size)?;
         Meta::wanted(self).check()
+    }
+}
+
+/// Errors: [`Error::Argument`] for a path without a name, which the system would not find.
+pub(super) fn ensure_named(path: &Path) -> Result<()> {
+    match path.as_os_str().is_empty() {
+        true => Err(Error::Argument("the path is empty; name a directory".into())),
+        false => Ok(()),
     }
 }
 
