@@ -79,9 +79,10 @@ impl Database {
         let options = table_options(&pairs(options)?).or_raise(py)?;
         let kind = |described: Option<&Bound<'_, PyAny>>| described.map_or(Ok(Kind::Bytes), Kind::of);
         let kinds = Kinds::new(kind(key)?, kind(value)?);
-        let handle =
-            self.with(py, |database| database.byte_table_with(name, options).map(TableHandle::latest))?;
-        Ok(Table::new(self.handle(py)?, handle, kinds, self.leases.clone()))
+        self.with(py, |database| {
+            let handle = database.byte_table_with(name, options).map(TableHandle::latest)?;
+            Ok::<_, Error>(Table::new(database.clone(), handle, kinds, self.leases.clone()))
+        })
     }
 
     /// The names of all tables, in byte order.
@@ -98,8 +99,10 @@ impl Database {
     #[pyo3(signature = (**options))]
     fn begin(&self, py: Python<'_>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Transaction> {
         let options = transaction_options(&pairs(options)?).or_raise(py)?;
-        let handle = self.briefly(py, |database| TransactionHandle::begin(database, options))?;
-        Ok(Transaction::new(handle.number(), self.leases.give(handle)))
+        self.briefly(py, |database| {
+            let handle = TransactionHandle::begin(database, options)?;
+            Ok::<_, Error>(Transaction::new(handle.number(), self.leases.give(handle)))
+        })
     }
 
     /// Runs ``work(transaction)`` in a transaction and commits it; runs it again, in a new one, as long as the transaction loses
@@ -128,8 +131,9 @@ impl Database {
 
     /// A read-only view of everything that is committed now.
     fn snapshot(&self, py: Python<'_>) -> PyResult<Snapshot> {
-        let snapshot = self.briefly(py, foreshore::Database::snapshot)?;
-        Ok(Snapshot::new(self.leases.give(snapshot)))
+        self.briefly(py, |database| {
+            database.snapshot().map(|snapshot| Snapshot::new(self.leases.give(snapshot)))
+        })
     }
 
     /// Rolls back the transaction with this number, whatever its thread is doing; ``False`` if it had ended.

@@ -101,7 +101,8 @@ struct Given {
 }
 
 impl Leases {
-    /// Gives a lease; none of anything once all have been taken back: a call may have begun before.
+    /// Gives a lease; none of anything once all are taken back: a call may have begun before. The caller has a lease of the database
+    /// meanwhile, or another handle of what it gives: so what is dropped here is not the last, with which the database would close.
     pub fn give<T: Send + Sync + 'static>(&self, leased: T) -> Lease<T> {
         let slot = Arc::new(RwLock::new(Some(leased)));
         let lease = Lease { slot: ManuallyDrop::new(slot.clone()), forks: FORKS.load(Relaxed) };
@@ -120,12 +121,12 @@ impl Leases {
         lease
     }
 
-    /// Takes all back, waiting for the calls under way.
     /// What is given from now on is taken back at once.
     pub fn stop_giving(&self) {
         self.given.lock().revoked = true;
     }
 
+    /// Takes all back, waiting for the calls under way.
     pub fn revoke(&self) {
         let all = Given { revoked: true, ..Given::default() };
         let leases = std::mem::replace(&mut *self.given.lock(), all).leases;

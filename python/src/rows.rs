@@ -58,13 +58,14 @@ impl Rows {
         let ahead = table.with(py, 0, |handle| {
             let writes = handle.transaction().map(|transaction| transaction.writes());
             let keys_only = self.part == Part::Keys;
-            Ok((Ahead { handle: handle.clone(), bounds, rows: None, reverse, keys_only }, writes))
+            let ahead = Ahead { handle: handle.clone(), bounds, rows: None, reverse, keys_only };
+            Ok((table.leases().give(Mutex::new(ahead)), writes))
         });
         let (ahead, writes) = ahead?;
         Ok(RowIterator {
             kinds: table.kinds().clone(),
             part: self.part,
-            ahead: table.leases().give(Mutex::new(ahead)),
+            ahead,
             read: sync::Mutex::new(Read {
                 chunk: Vec::new().into_iter(),
                 wanted: AHEAD_MIN,
