@@ -3,7 +3,7 @@
 use foreshore_workloads::insert::InsertSpec;
 use foreshore_workloads::kv::BenchError;
 use foreshore_workloads::mix::MixSpec;
-use foreshore_workloads::tpcc::{Mix, TpccSpec};
+use foreshore_workloads::tpcc::{Mix, Scale, Tpcc, TpccSpec};
 use foreshore_workloads::tx::TxSpec;
 use foreshore_workloads::tx_spec::{RunSpec, TxArgs, TxWorkload};
 use foreshore_workloads::tx_store::{Counters, Isolation};
@@ -304,6 +304,19 @@ fn lies_in_tpcc_are_found() {
     is_found(Lie::UndoesACommit, &TPCC, 120);
     is_found(Lie::KeepsWhatIsRolledBack, &TPCC, 0);
     is_found(Lie::RepeatsAnOrder, &TPCC, 0);
+}
+
+/// A commit undone as a whole leaves every consistency condition true; only who was told of it can miss it.
+#[test]
+fn a_lost_commit_of_a_tpcc_terminal_is_found() {
+    let TpccSpec { warehouses, items, customers, .. } = TPCC;
+    let honest = Liar::new(Lie::UndoesACommit, u64::MAX);
+    Tpcc::open(&honest, Scale { warehouses, items, customers }, 9).unwrap().load(2, &|_| {}).unwrap();
+    let loaded = honest.state.lock().unwrap().calls;
+    assert!(loaded > 100, "{loaded} commits of the load");
+    for mix in [Mix::Full, Mix::Payment, Mix::NewOrder] {
+        is_found(Lie::UndoesACommit, &TpccSpec { mix, ..TPCC }, loaded + 20);
+    }
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! The consistency conditions (clause 3.3.2), and four of our own about what the standard's database does not have.
+//! The consistency conditions (clause 3.3.2), and four of our own about what the standard's database does not have; after a
+//! measured run also whether all is there that was acknowledged.
 //!
 //! All is read in one read-only transaction, so the conditions can be checked while terminals are at work. HISTORY is added
 //! up first, since customers pay at foreign districts; then district follows district; stocks come last, since orders take
@@ -6,6 +7,8 @@
 
 use crate::kv::{BenchError, Progress, Tell};
 use crate::tpcc::access::read;
+use crate::tpcc::acknowledged::{Acknowledged, Done};
+use crate::tpcc::load::FIRST_PAYMENT;
 use crate::tpcc::row::{self, customer, district, history, item, order_line, orders, stock, warehouse};
 use crate::tpcc::schema::{DISTRICTS, Table, Tables, key};
 use crate::tpcc::{Scale, Tpcc};
@@ -21,11 +24,25 @@ impl<S: TxStore> Tpcc<'_, S> {
     ///
     /// Errors: [`BenchError::Wrong`] names the condition that does not hold, and where.
     pub fn check(&self, progress: Tell<'_>) -> Result<(), BenchError> {
+        self.check_with(None, progress)
+    }
+
+    /// As [`check`](Self::check), and all is there that was acknowledged, and no more. No transaction may run meanwhile, nor
+    /// have ended so that nobody knows whether it was committed.
+    pub(crate) fn check_acknowledged(
+        &self,
+        acknowledged: &Acknowledged,
+        progress: Tell<'_>,
+    ) -> Result<(), BenchError> {
+        self.check_with(Some(acknowledged), progress)
+    }
+
+    fn check_with(&self, acknowledged: Option<&Acknowledged>, progress: Tell<'_>) -> Result<(), BenchError> {
         let Tpcc { tables, scale, .. } = self;
         let districts = u64::from(scale.warehouses) * u64::from(DISTRICTS);
         let tell = |done| progress(&Progress { phase: "check", done, total: Some(districts) });
         let mut session = self.store.session()?;
-        Ok(session.transact(TxKind::ReadOnly, |tx| Check { tx, tables, scale }.all(&tell))?)
+        Ok(session.transact(TxKind::ReadOnly, |tx| Check { tx, tables, scale, acknowledged }.all(&tell))?)
     }
 }
 
@@ -61,18 +78,27 @@ const LAST_ORDERS: &str = "index of orders by customer";
 const STOCKS: &str = "stock condition (S_YTD, S_ORDER_CNT, S_REMOTE_CNT = what was ordered since the load)";
 const PRICES: &str = "price condition (OL_AMOUNT = OL_QUANTITY * I_PRICE of what was ordered since the load)";
 const SIZES: &str = "cardinality of tables that never grow";
+const COMMITS: &str = "count of commits (what was done since the load = what was acknowledged)";
 
 /// A check under way.
 struct Check<'a, T: Tx> {
     tx: &'a mut T,
     tables: &'a Tables<T::Table>,
     scale: &'a Scale,
+    acknowledged: Option<&'a Acknowledged>,
 }
 
 /// Sums over HISTORY, in cents.
 struct Payments {
-    by_district: Vec<i64>,
+    by_district: Vec<Paid>,
     by_customer: Vec<i64>,
+}
+
+/// What was paid at a district.
+#[derive(Clone, Copy, Default)]
+struct Paid {
+    rows: u64,
+    cents: i64,
 }
 
 /// What lines ordered since the load took from a stock: quantity, lines, lines ordered elsewhere.
@@ -138,17 +164,21 @@ impl<T: Tx> Check<'_, T> {
                 condition_4(&district)?;
                 condition_5(&district)?;
                 conditions_6_and_7(&district)?;
-                ensure_equal!(CONDITION_9, district.place(), district.ytd, payments.district(w, d));
+                ensure_equal!(CONDITION_9, district.place(), district.ytd, payments.district(w, d).cents);
                 self.conditions_10_to_12(&district, &payments)?;
                 self.names(w, d)?;
                 self.last_orders(&district)?;
+                if let Some(acknowledged) = self.acknowledged {
+                    let done = done_in(&district, payments.district(w, d).rows, self.scale);
+                    ensure_equal!(COMMITS, district.place(), done, acknowledged.district(w, d));
+                }
                 ytd += district.ytd;
                 done += 1;
                 tell(done);
             }
             let w_ytd =
                 read(self.tx, &self.tables.warehouse, &key::warehouse(w), |row| warehouse::YTD.get(row))?;
-            let paid: i64 = (1..=DISTRICTS).map(|d| payments.district(w, d)).sum();
+            let paid: i64 = (1..=DISTRICTS).map(|d| payments.district(w, d).cents).sum();
             ensure_equal!(CONDITION_1, format!("warehouse {w}"), w_ytd, ytd);
             ensure_equal!(CONDITION_8, format!("warehouse {w}"), w_ytd, paid);
         }
@@ -169,7 +199,7 @@ impl<T: Tx> Check<'_, T> {
     fn payments(&mut self) -> Result<Payments, TxError> {
         let scale = *self.scale;
         let districts = scale.warehouses as usize * usize::from(DISTRICTS);
-        let mut by_district = vec![0; districts];
+        let mut by_district = vec![Paid::default(); districts];
         let mut by_customer = vec![0; districts * scale.customers as usize];
         self.each(&self.tables.history, &[], KEYS_END, |key, row| {
             let (w, d) = (key::number(key, 0), key.get(4).copied().unwrap_or(0));
@@ -183,7 +213,8 @@ impl<T: Tx> Check<'_, T> {
                 let what = format!("customer {customer_w}/{customer_d}/{c} pays at {w}/{d}");
                 return Err(broken(CONDITION_9, &"HISTORY", &what));
             };
-            *at += amount;
+            at.rows += 1;
+            at.cents += amount;
             *of += amount;
             Ok(())
         })?;
@@ -418,8 +449,21 @@ fn conditions_6_and_7(district: &District) -> Result<(), TxError> {
     Ok(())
 }
 
+/// What was done in a district since the load, as the rows say, which the conditions hold together.
+fn done_in(district: &District, payments: u64, scale: &Scale) -> Done {
+    let customers = u64::from(scale.customers);
+    let orders = u64::from(district.next_o_id.saturating_sub(1)).saturating_sub(customers);
+    let undelivered = district.new_orders.len() as u64;
+    Done {
+        orders,
+        payments: payments.saturating_sub(customers),
+        paid: district.ytd - i64::from(scale.customers) * FIRST_PAYMENT,
+        delivered: (u64::from(scale.new_orders()) + orders).saturating_sub(undelivered),
+    }
+}
+
 impl Payments {
-    fn district(&self, w: u32, d: u8) -> i64 {
+    fn district(&self, w: u32, d: u8) -> Paid {
         self.by_district[(w as usize - 1) * usize::from(DISTRICTS) + usize::from(d) - 1]
     }
 }

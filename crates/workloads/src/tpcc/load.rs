@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 const LOAD_DATE: u64 = 725_846_400_000_000;
 
 /// What each customer has paid before the load, in cents.
-const FIRST_PAYMENT: i64 = 1_000;
+pub(crate) const FIRST_PAYMENT: i64 = 1_000;
 
 impl<S: TxStore> Tpcc<'_, S> {
     /// Fills the empty tables (clause 4.3), warehouses by `threads` threads.

@@ -7,10 +7,11 @@
 //! Each transaction comes to rows the sooner the fewer others want them: the warehouse's, which all of a warehouse's terminals
 //! read or change, is its last. So locks on it are held for some microseconds before the commit, not throughout.
 //!
-//! A run loads the database, checks it, works, and checks it again ([`Tpcc::check`]). A run that leaves the database
-//! inconsistent has no figures.
+//! A run loads the database, checks it, works, and checks it again ([`Tpcc::check`]): also whether all is there that was
+//! acknowledged. A run that leaves the database inconsistent, or without an acknowledged commit, has no figures.
 
 mod access;
+mod acknowledged;
 mod check;
 mod delivery;
 mod generate;
@@ -32,10 +33,12 @@ use crate::tx_run;
 use crate::tx_spec::{RunSpec, TxWorkload};
 use crate::tx_store::TxStore;
 use access::Who;
+use acknowledged::{Acknowledged, Counting};
 use clap::ValueEnum;
 use generate::{Constants, customer_number, last_name_number};
 use schema::Tables;
 use serde::Serialize;
+use std::sync::Mutex;
 pub use terminal::{Home, Kind, Terminal};
 pub use trace::Trace;
 
@@ -166,13 +169,18 @@ impl TxWorkload for TpccSpec {
         let tpcc = Tpcc::open(store, self.scale(), run.seed)?;
         tpcc.load(run.threads, progress)?;
         store.settle()?;
-        tpcc.check(progress)?;
+        let acknowledged = Mutex::new(Acknowledged::new(&tpcc.scale));
+        let check = || {
+            tpcc.check_acknowledged(&acknowledged.lock().expect("no terminal panics while it adds"), progress)
+        };
+        check()?;
         let worker = |place: tx_run::Place| {
             let home = if self.affinity { Home::of_thread(place.thread, &tpcc.scale) } else { Home::Any };
-            Ok(tpcc.terminal(place.stream, home, self.mix)?)
+            let terminal = tpcc.terminal(place.stream, home, self.mix)?;
+            Ok(Counting::new(terminal, &tpcc.scale, &acknowledged))
         };
         let measured = tx_run::measure(store, run, worker, progress)?;
-        tpcc.check(progress)?;
+        check()?;
         Ok(TpccReport {
             bench: Self::NAME,
             engine: engine.to_owned(),

@@ -3,7 +3,6 @@
 use crate::StoreError;
 use crate::kv::BenchError;
 use crate::random::Random;
-use crate::timed::Worker;
 use crate::tpcc::access::Scratch;
 use crate::tpcc::delivery::Delivery;
 use crate::tpcc::generate::number;
@@ -14,7 +13,6 @@ use crate::tpcc::schema::DISTRICTS;
 use crate::tpcc::stock_level::StockLevel;
 use crate::tpcc::trace::Trace;
 use crate::tpcc::{Dice, Mix, Scale, Tpcc};
-use crate::tx_run::Tally;
 use crate::tx_store::{TxError, TxKind, TxSession, TxStore};
 use std::hint::black_box;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -126,6 +124,11 @@ impl<'a, S: TxStore> Terminal<'a, S> {
         self.session.aborts()
     }
 
+    /// New-Order transactions so far, those included that roll back because the standard asks for it.
+    pub(crate) fn new_orders(&self) -> u64 {
+        self.new_orders
+    }
+
     fn dice(&mut self) -> Dice<'_> {
         Dice { random: &mut self.random, constants: &self.tpcc.constants, scale: &self.tpcc.scale }
     }
@@ -169,19 +172,6 @@ impl<'a, S: TxStore> Terminal<'a, S> {
         let Self { session, scratch, tpcc, .. } = self;
         black_box(session.transact(TxKind::ReadOnly, |tx| input.run(tx, &tpcc.tables, scratch))?);
         Ok(())
-    }
-}
-
-impl<S: TxStore> Worker for Terminal<'_, S> {
-    type Tally = Tally;
-
-    fn work(&mut self, _call: u64) -> Result<u64, BenchError> {
-        self.step()?;
-        Ok(1)
-    }
-
-    fn tally(self) -> Tally {
-        Tally { aborts: self.aborts(), marked: self.new_orders }
     }
 }
 
