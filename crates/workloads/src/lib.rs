@@ -22,6 +22,7 @@ mod sizes;
 pub mod source;
 pub mod spec;
 pub mod store;
+mod threads;
 mod timed;
 pub mod tpcc;
 pub mod tx;

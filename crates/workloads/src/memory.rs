@@ -33,7 +33,9 @@ pub(crate) fn touch(bytes: u64) {
     let threads = thread::available_parallelism().map_or(1, NonZero::get);
     thread::scope(|scope| {
         for part in memory.chunks_mut(bytes_of_part(bytes as usize, threads)) {
-            scope.spawn(|| part.iter_mut().step_by(PAGE_BYTES).for_each(|byte| *byte = 1));
+            let write = || part.iter_mut().step_by(PAGE_BYTES).for_each(|byte| *byte = 1);
+            // Where the system starts no more threads, less is at hand.
+            let _ = thread::Builder::new().spawn_scoped(scope, write);
         }
     });
 }

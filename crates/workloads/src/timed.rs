@@ -4,11 +4,12 @@
 //! operation waits for, a stall included, is in some latency.
 
 use crate::kv::{BenchError, Progress, Tell};
+use crate::threads::{self, Gate};
 use crossbeam_utils::CachePadded;
 use hdrhistogram::Histogram;
 use quanta::Clock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Barrier, mpsc};
+use std::sync::mpsc;
 use std::time::Duration;
 
 const PROGRESS_EVERY: Duration = Duration::from_millis(100);
@@ -69,12 +70,13 @@ struct Part<T> {
 /// What threads share during the phase.
 struct Shared {
     clock: Clock,
-    start: Barrier,
+    start: Gate,
     stop: AtomicBool,
     done: Vec<CachePadded<AtomicU64>>,
 }
 
-/// A thread that the others wait for. It has begun when this is dropped, also by a panic, which the others are not to wait for.
+/// A thread that the others wait for. It has begun when this is dropped, also by a panic, which the others are not to wait for;
+/// all stop at once if one of them cannot be started.
 struct Ready<'a>(&'a Shared);
 
 impl Drop for Ready<'_> {
@@ -82,7 +84,9 @@ impl Drop for Ready<'_> {
         if std::thread::panicking() {
             self.0.stop.store(true, Relaxed);
         }
-        self.0.start.wait();
+        if !self.0.start.pass() {
+            self.0.stop.store(true, Relaxed);
+        }
     }
 }
 
@@ -97,6 +101,8 @@ fn micros(ns: u64) -> f64 {
 }
 
 /// Runs `threads` workers. `worker(thread)` makes a thread's worker, on that thread.
+///
+/// Errors: the first worker's; [`BenchError::Usage`] if the system does not start so many threads.
 pub(crate) fn run<W: Worker>(
     threads: usize,
     limits: impl Fn(u64) -> Limits + Sync,
@@ -105,25 +111,24 @@ pub(crate) fn run<W: Worker>(
 ) -> Result<Timed<W::Tally>, BenchError> {
     let shared = Shared {
         clock: Clock::new(),
-        start: Barrier::new(threads + 1),
+        start: Gate::new(threads),
         stop: AtomicBool::new(false),
         done: (0..threads).map(|_| CachePadded::default()).collect(),
     };
+    let (sender, parts) = mpsc::channel();
     std::thread::scope(|scope| {
-        let (sender, parts) = mpsc::channel();
-        for thread in 0..threads as u64 {
+        let started = threads::start(scope, &shared.start, |thread| {
             let (sender, shared, worker, limits) = (sender.clone(), &shared, &worker, &limits);
-            scope.spawn(move || {
+            move || {
                 let part = work(shared, thread, limits(thread), || worker(thread));
                 if part.is_err() {
                     shared.stop.store(true, Relaxed);
                 }
-                // The receiver lives until every sender is gone.
-                sender.send(part).expect("the main thread waits for all parts");
-            });
-        }
+                sender.send(part).expect("the receiver outlives the threads");
+            }
+        });
         drop(sender);
-        shared.start.wait();
+        started?;
         gather(&parts, &shared, progress)
     })
 }
@@ -147,6 +152,9 @@ fn work<W: Worker>(
     let started_raw = clock.raw();
     let mut before_raw = started_raw;
     for call in 0..limits.calls {
+        if shared.stop.load(Relaxed) {
+            break;
+        }
         ops += worker.work(call)?;
         let after_raw = clock.raw();
         let ns = clock.delta_as_nanos(before_raw, after_raw);
@@ -154,7 +162,7 @@ fn work<W: Worker>(
         latency_ns.saturating_record(ns);
         latency_ns_max = latency_ns_max.max(ns);
         shared.done[thread as usize].store(ops, Relaxed);
-        if clock.delta_as_nanos(started_raw, after_raw) >= limit_ns || shared.stop.load(Relaxed) {
+        if clock.delta_as_nanos(started_raw, after_raw) >= limit_ns {
             break;
         }
     }

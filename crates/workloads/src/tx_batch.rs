@@ -1,6 +1,7 @@
 //! Loading rows and reading them all back, through transactions.
 
 use crate::kv::{BenchError, Progress, Tell};
+use crate::threads;
 use crate::tx_store::{KEYS_END, Tx, TxError, TxKind, TxSession, TxStore};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -83,14 +84,9 @@ pub(crate) fn load<S: TxStore>(
         }
         batch.flush()
     };
-    let threads = threads as u64;
-    let bound = |thread: u64| (u128::from(n) * u128::from(thread) / u128::from(threads)) as u64;
-    let load_part = |thread| load_range(bound(thread), bound(thread + 1));
-    std::thread::scope(|scope| {
-        let load_part = &load_part;
-        let loaders: Vec<_> = (0..threads).map(|thread| scope.spawn(move || load_part(thread))).collect();
-        loaders.into_iter().try_for_each(|loader| Ok(loader.join().expect("the loader does not panic")?))
-    })
+    let bound = |thread: u64| (u128::from(n) * u128::from(thread) / threads as u128) as u64;
+    let loaded = threads::run(threads, |thread| load_range(bound(thread), bound(thread + 1)))?;
+    Ok(loaded.into_iter().collect::<Result<(), TxError>>()?)
 }
 
 /// Shows all rows of a table to `each`, in one read-only transaction; returns how many there are.

@@ -104,9 +104,7 @@ fn with_strings(bench: &IndexBench) -> Phases {
 
 fn measure<K: Keys>(args: &IndexArgs, map: &impl Shared<K::Key>, keys: K) -> Phases {
     args.choose_pages();
-    args.plan(Options::default())?
-        .concurrent(map, keys, &mut |_| {})
-        .map_err(|wrong| BenchError::Wrong(wrong.to_string()))
+    args.plan(Options::default())?.concurrent(map, keys, &mut |_| {})
 }
 
 fn print(IndexBench { structure, args }: &IndexBench, results: &[PhaseResult]) {

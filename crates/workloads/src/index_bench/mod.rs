@@ -24,6 +24,7 @@ pub use phases::Plan;
 pub use queries::QUERIES;
 pub use shared::{SCAN, Shared, visit_rising};
 
+use crate::kv::BenchError;
 use clap::ValueEnum;
 use foreshore_index::{ByteMap, CsbMap, IntMap, NodeKeys, O2Map, OptimisticO2Map, TunedMap};
 use foreshore_index::{CsbByteMap, O2ByteMap, OptimisticO2ByteMap};
@@ -86,6 +87,12 @@ impl std::fmt::Display for WrongAnswer {
 
 impl std::error::Error for WrongAnswer {}
 
+impl From<WrongAnswer> for BenchError {
+    fn from(WrongAnswer(what): WrongAnswer) -> Self {
+        Self::Wrong(what)
+    }
+}
+
 /// How the keys come in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -122,14 +129,15 @@ impl Default for Options {
 ///
 /// `progress` is told each phase as it begins. The same seed gives the same keys.
 ///
-/// Errors: the first wrong answer, which makes all figures void. Panics if there are no threads, fewer than 1000 keys or fewer
-/// keys than threads, or the structure does not take such keys or options.
+/// Errors: the first wrong answer, which makes all figures void, and [`BenchError::Usage`] if the system does not start so many
+/// threads. Panics if there are no threads, fewer than 1000 keys or fewer keys than threads, or the structure does not take such
+/// keys or options.
 pub fn run(
     structure: Structure,
     keys: KeyKind,
     plan: &Plan,
     progress: &mut dyn FnMut(&str),
-) -> Result<Vec<PhaseResult>, WrongAnswer> {
+) -> Result<Vec<PhaseResult>, BenchError> {
     let options = plan.options;
     assert!(structure.takes(keys), "{structure:?} has integer keys");
     let batched = structure == Structure::BPlus;

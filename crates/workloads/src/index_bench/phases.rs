@@ -4,8 +4,9 @@ use super::keys::{Keys, Random, scramble, value_of};
 use super::queries::QUERIES;
 use super::shared::{SCAN, Shared};
 use super::{Inserts, Options, PhaseResult, WrongAnswer, wrong};
+use crate::kv::BenchError;
 use crate::memory;
-use std::sync::Barrier;
+use crate::threads::{self, Gate};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -37,13 +38,13 @@ pub struct Own {
 impl Plan {
     /// Runs all phases on an empty map.
     ///
-    /// Errors: the first wrong answer. Panics if there are no threads, fewer than 1000 keys, or fewer keys than threads.
+    /// Errors: the first wrong answer, and [`BenchError::Usage`] if the system does not start so many threads. Panics if there are no threads, fewer than 1000 keys, or fewer keys than threads.
     pub fn concurrent<K: Keys, M: Shared<K::Key>>(
         &self,
         map: &M,
         keys: K,
         progress: &mut dyn FnMut(&str),
-    ) -> Result<Vec<PhaseResult>, WrongAnswer> {
+    ) -> Result<Vec<PhaseResult>, BenchError> {
         self.assert_sensible();
         self.have_memory();
         progress("insert");
@@ -94,27 +95,21 @@ impl Plan {
     }
 
     /// Each thread inserts its share.
-    fn insert<K: Keys>(&self, map: &impl Shared<K::Key>, keys: K) -> Result<f64, WrongAnswer> {
+    fn insert<K: Keys>(&self, map: &impl Shared<K::Key>, keys: K) -> Result<f64, BenchError> {
         let start = Instant::now();
-        let outcome = std::thread::scope(|s| {
-            let threads: Vec<_> = (0..self.threads)
-                .map(|thread| {
-                    s.spawn(move || {
-                        let numbers = (thread as u64..self.n).step_by(self.threads);
-                        let fresh = match self.options.inserts {
-                            Inserts::Single => numbers.fold(true, |fresh, number| {
-                                fresh & map.insert_new(&keys.key(number), value_of(number))
-                            }),
-                            Inserts::Many => self.insert_batches(map, keys, numbers, false),
-                            Inserts::Sorted => self.insert_batches(map, keys, numbers, true),
-                        };
-                        if fresh { Ok(()) } else { wrong("insert", "a key was there before") }
-                    })
-                })
-                .collect();
-            threads.into_iter().try_for_each(|t| t.join().expect("a measuring thread"))
-        });
-        outcome.map(|()| self.n as f64 / start.elapsed().as_secs_f64())
+        let fresh = threads::run(self.threads, |thread| {
+            let numbers = (thread..self.n).step_by(self.threads);
+            match self.options.inserts {
+                Inserts::Single => numbers
+                    .fold(true, |fresh, number| fresh & map.insert_new(&keys.key(number), value_of(number))),
+                Inserts::Many => self.insert_batches(map, keys, numbers, false),
+                Inserts::Sorted => self.insert_batches(map, keys, numbers, true),
+            }
+        })?;
+        if fresh.contains(&false) {
+            wrong("insert", "a key was there before")?;
+        }
+        Ok(self.n as f64 / start.elapsed().as_secs_f64())
     }
 
     /// Inserts these entries in batches; were all new?
@@ -144,36 +139,32 @@ impl Plan {
     fn timed(
         &self,
         operation: impl Fn(&mut Random, &mut Own) -> Result<(), WrongAnswer> + Sync,
-    ) -> Result<f64, WrongAnswer> {
-        let stop = AtomicBool::new(false);
-        let barrier = Barrier::new(self.threads + 1);
+    ) -> Result<f64, BenchError> {
+        let (gate, stop) = (&Gate::new(self.threads), &AtomicBool::new(false));
         std::thread::scope(|s| {
-            let (stop, barrier, operation) = (&stop, &barrier, &operation);
-            let threads: Vec<_> = (0..self.threads as u64)
-                .map(|thread| {
-                    let share = self.n / self.threads as u64;
-                    let mut own = Own { first: thread * share, present: vec![true; share as usize] };
-                    let mut random = Random(scramble(self.seed ^ thread << 32));
-                    s.spawn(move || {
-                        barrier.wait();
-                        let mut done = 0u64;
-                        while !stop.load(Relaxed) {
-                            for _ in 0..BATCH {
-                                operation(&mut random, &mut own)?;
-                            }
-                            done += BATCH;
+            let operation = &operation;
+            let threads = threads::start(s, gate, |thread| {
+                let share = self.n / self.threads as u64;
+                let mut own = Own { first: thread * share, present: vec![true; share as usize] };
+                let mut random = Random(scramble(self.seed ^ thread << 32));
+                move || {
+                    let all_are_there = gate.pass();
+                    let mut done = 0u64;
+                    while all_are_there && !stop.load(Relaxed) {
+                        for _ in 0..BATCH {
+                            operation(&mut random, &mut own)?;
                         }
-                        Ok(done)
-                    })
-                })
-                .collect();
-            barrier.wait();
+                        done += BATCH;
+                    }
+                    Ok(done)
+                }
+            })?;
             let start = Instant::now();
             std::thread::sleep(self.duration);
             stop.store(true, Relaxed);
             let done: Result<u64, WrongAnswer> =
                 threads.into_iter().map(|t| t.join().expect("a measuring thread")).sum();
-            done.map(|done| done as f64 / start.elapsed().as_secs_f64())
+            Ok(done? as f64 / start.elapsed().as_secs_f64())
         })
     }
 }

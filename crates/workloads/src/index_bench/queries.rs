@@ -5,10 +5,11 @@ use super::keys::{Keys, Random, scramble, value_of};
 use super::phases::Plan;
 use super::shared::Shared;
 use super::{PhaseResult, WrongAnswer, wrong};
+use crate::kv::BenchError;
 use crate::random::{self, Permutation};
+use crate::threads;
 use crate::zipf::Zipf;
 use foreshore_index::{IntKey, PackedLane, StaticMap};
-use std::sync::Barrier;
 use std::time::Instant;
 
 /// Queries drawn beforehand, in batches, and their answers.
@@ -66,7 +67,7 @@ impl Plan {
         &self,
         keys: K,
         progress: &mut dyn FnMut(&str),
-    ) -> Result<Vec<PhaseResult>, WrongAnswer> {
+    ) -> Result<Vec<PhaseResult>, BenchError> {
         self.assert_sensible();
         self.have_memory();
         progress("build");
@@ -83,7 +84,7 @@ impl Plan {
             progress(name);
             let ops_per_s = self.queries(keys, name, query)?;
             results.push(result(name, self.threads, ops_per_s));
-            Ok(())
+            Ok::<_, BenchError>(())
         };
         phase("lookup", &|queries, at| queries.each(at, |key, value| map.get(key) == Some(value)))?;
         phase("lookup128", &|queries, at| {
@@ -107,7 +108,7 @@ impl Plan {
         keys: K,
         phase: &str,
         query: impl Fn(&Queries<K::Key>, usize) -> bool + Sync,
-    ) -> Result<f64, WrongAnswer> {
+    ) -> Result<f64, BenchError> {
         let drawn: Vec<_> = (0..self.threads as u64)
             .map(|thread| {
                 let mut random = Random(scramble(self.seed ^ thread << 32));
@@ -118,7 +119,7 @@ impl Plan {
     }
 
     /// Gives entries, some of them far more often than others (Zipf, θ = 0.99), the value that they have.
-    pub fn popular_updates<K: Keys>(&self, map: &impl Shared<K::Key>, keys: K) -> Result<f64, WrongAnswer> {
+    pub fn popular_updates<K: Keys>(&self, map: &impl Shared<K::Key>, keys: K) -> Result<f64, BenchError> {
         let drawn = self.draw_popular(keys);
         let update = |key, value| map.update(&key, value);
         self.ask(&drawn, "zipf", |queries, at| queries.each(at, update))
@@ -141,32 +142,22 @@ impl Plan {
         drawn: &[Queries<K>],
         phase: &str,
         query: impl Fn(&Queries<K>, usize) -> bool + Sync,
-    ) -> Result<f64, WrongAnswer> {
-        let barrier = Barrier::new(drawn.len());
-        let rates: Result<Vec<f64>, WrongAnswer> = std::thread::scope(|s| {
-            let threads: Vec<_> = drawn
-                .iter()
-                .map(|queries| {
-                    let (barrier, query) = (&barrier, &query);
-                    s.spawn(move || {
-                        barrier.wait();
-                        let start = Instant::now();
-                        let mut done = 0;
-                        while start.elapsed() < self.duration {
-                            for at in 0..ROUND {
-                                if !query(queries, done / QUERIES + at) {
-                                    return wrong(phase, "a query had the wrong answer");
-                                }
-                            }
-                            done += ROUND * QUERIES;
-                        }
-                        Ok(done as f64 / start.elapsed().as_secs_f64())
-                    })
-                })
-                .collect();
-            threads.into_iter().map(|t| t.join().expect("a measuring thread")).collect()
-        });
-        rates.map(|rates| rates.iter().sum())
+    ) -> Result<f64, BenchError> {
+        let rates = threads::run(drawn.len(), |thread| {
+            let queries = &drawn[thread as usize];
+            let start = Instant::now();
+            let mut done = 0;
+            while start.elapsed() < self.duration {
+                for at in 0..ROUND {
+                    if !query(queries, done / QUERIES + at) {
+                        return wrong(phase, "a query had the wrong answer");
+                    }
+                }
+                done += ROUND * QUERIES;
+            }
+            Ok(done as f64 / start.elapsed().as_secs_f64())
+        })?;
+        Ok(rates.into_iter().sum::<Result<f64, WrongAnswer>>()?)
     }
 
     /// Lookups in batches, of a map that can.
@@ -174,7 +165,7 @@ impl Plan {
         &self,
         map: &impl Shared<K::Key>,
         keys: K,
-    ) -> Result<f64, WrongAnswer> {
+    ) -> Result<f64, BenchError> {
         self.queries(keys, "multi_get", |queries, at| {
             let mut values = [None; QUERIES];
             let batches = queries.keys(at).chunks(self.options.batch);

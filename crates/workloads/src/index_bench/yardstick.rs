@@ -4,6 +4,7 @@ use super::keys::{Keys, Random, scramble, value_of};
 use super::phases::{BATCH, Own, Plan, Scanned, resident_bytes};
 use super::shared::visit_rising;
 use super::{PhaseResult, WrongAnswer, wrong};
+use crate::kv::BenchError;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
@@ -13,7 +14,7 @@ impl Plan {
         &self,
         keys: K,
         progress: &mut dyn FnMut(&str),
-    ) -> Result<Vec<PhaseResult>, WrongAnswer> {
+    ) -> Result<Vec<PhaseResult>, BenchError> {
         self.assert_sensible();
         self.have_memory();
         let mut map = BTreeMap::new();
@@ -23,7 +24,7 @@ impl Plan {
         let start = Instant::now();
         for number in 0..self.n {
             if map.insert(keys.key(number), value_of(number)).is_some() {
-                return wrong("insert", "a key was there before");
+                wrong("insert", "a key was there before")?;
             }
         }
         let insert = self.n as f64 / start.elapsed().as_secs_f64();

@@ -3,6 +3,7 @@
 
 use crate::kv::{BenchError, Progress, Tell};
 use crate::random::Random;
+use crate::threads;
 use crate::tpcc::generate::{
     LastName, last_name_number, number, push_alphanumeric, push_brand_data, push_digits,
 };
@@ -22,7 +23,7 @@ pub(crate) const FIRST_PAYMENT: i64 = 1_000;
 impl<S: TxStore> Tpcc<'_, S> {
     /// Fills the empty tables (clause 4.3), warehouses by `threads` threads.
     ///
-    /// Errors: what the store says.
+    /// Errors: what the store says; [`BenchError::Usage`] if the system does not start so many threads.
     pub fn load(&self, threads: usize, progress: Tell<'_>) -> Result<(), BenchError> {
         let (next, done, warehouses) = (AtomicU32::new(0), AtomicU64::new(0), self.scale.warehouses);
         let total = expected_rows(&self.scale);
@@ -30,7 +31,7 @@ impl<S: TxStore> Tpcc<'_, S> {
             let done = (done.fetch_add(rows, Relaxed) + rows).min(total);
             progress(&Progress { phase: "load", done, total: Some(total) });
         };
-        let work = || -> Result<(), TxError> {
+        let work = |_| -> Result<(), TxError> {
             let mut session = self.store.session()?;
             loop {
                 // Portion 0 is the items, portion w a warehouse.
@@ -41,11 +42,8 @@ impl<S: TxStore> Tpcc<'_, S> {
                 }
             }
         };
-        std::thread::scope(|scope| {
-            let threads = threads.min(warehouses as usize + 1);
-            let loaders: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-            loaders.into_iter().try_for_each(|loader| Ok(loader.join().expect("it does not panic")?))
-        })
+        let loaded = threads::run(threads.min(warehouses as usize + 1), work)?;
+        Ok(loaded.into_iter().collect::<Result<(), TxError>>()?)
     }
 }
 
