@@ -96,7 +96,7 @@ impl TxWorkload for MixSpec {
 impl MixSpec {
     /// Keys there can be, of which `n` are there.
     fn key_count(&self) -> u64 {
-        (u128::from(self.n) * 100 / u128::from(INSERT_PERCENT)) as u64
+        u64::try_from(u128::from(self.n) * 100 / u128::from(INSERT_PERCENT)).unwrap_or(u64::MAX)
     }
 }
 
@@ -283,5 +283,34 @@ impl<X: TxSession> Worker for Client<'_, X> {
 
     fn tally(self) -> Tally {
         Tally { aborts: self.session.aborts(), marked: 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::Durability;
+
+    fn run() -> RunSpec {
+        RunSpec {
+            threads: 1,
+            seconds: 1.0,
+            warm_up_seconds: 0.0,
+            durability: Durability::Relaxed,
+            cache_bytes: 1 << 20,
+            seed: 1,
+        }
+    }
+
+    /// Also where the keys that there can be do not fit into 64 bits.
+    #[test]
+    fn too_many_rows_are_refused() {
+        for n in [1 << 32, 12_912_720_851_596_686_132, u64::MAX] {
+            let outcome = MixSpec { update_ratio: 50, n }.check(&run());
+            assert!(
+                matches!(&outcome, Err(BenchError::Usage(why)) if why.contains("at most 3 billion")),
+                "{outcome:?}"
+            );
+        }
     }
 }
