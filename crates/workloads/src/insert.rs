@@ -6,6 +6,7 @@
 use crate::fill;
 use crate::keys::{VALUE_BYTES_MAX, VALUE_BYTES_MIN};
 use crate::kv::{BenchError, Tell};
+use crate::spec::CALL_ROWS_MAX;
 use crate::timed::Worker;
 use crate::tx_batch;
 use crate::tx_report::{Describe, Rate, Report};
@@ -56,6 +57,8 @@ impl TxWorkload for InsertSpec {
             "--rows-per-commit: at least one".to_owned()
         } else if self.rows_per_call == 0 {
             "--rows-per-call: at least one".to_owned()
+        } else if self.rows_per_call > CALL_ROWS_MAX {
+            "--rows-per-call: at most a million".to_owned()
         } else if self.row_bytes < KEY_BYTES + VALUE_BYTES_MIN {
             format!("--row-bytes: at least {}, so that rows can be checked", KEY_BYTES + VALUE_BYTES_MIN)
         } else if self.row_bytes > KEY_BYTES + VALUE_BYTES_MAX {
@@ -161,4 +164,34 @@ fn check<S: TxStore>(
         return Err(BenchError::Wrong(what));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::Durability;
+
+    /// They would end in a panic.
+    #[test]
+    fn calls_of_too_many_rows_are_refused() {
+        let run = RunSpec {
+            threads: 1,
+            seconds: 1.0,
+            warm_up_seconds: 0.0,
+            durability: Durability::Relaxed,
+            cache_bytes: 1 << 20,
+            seed: 1,
+        };
+        let check = |rows_per_call| {
+            InsertSpec { rows_per_commit: u64::MAX, rows_per_call, row_bytes: 100 }.check(&run)
+        };
+        check(1_000_000).unwrap();
+        for rows_per_call in [1_000_001, usize::MAX] {
+            let outcome = check(rows_per_call);
+            assert!(
+                matches!(&outcome, Err(BenchError::Usage(why)) if why.contains("--rows-per-call")),
+                "{outcome:?}"
+            );
+        }
+    }
 }

@@ -38,6 +38,12 @@ pub enum Durability {
 /// Most threads of a run: far more do not fit into a process, which then ends without a word that helps.
 pub(crate) const THREADS_MAX: usize = 1024;
 
+/// Most rows of a call: a thread has as many made before it begins.
+pub(crate) const CALL_ROWS_MAX: usize = 1_000_000;
+
+/// Most rows of a run: so many can be put into a random order.
+const ROWS_MAX: u64 = 1 << 63;
+
 /// A key-value run, apart from the engine.
 #[derive(Clone, Debug, PartialEq, clap::Args)]
 pub struct KvSpec {
@@ -105,8 +111,8 @@ impl KvSpec {
     ///
     /// Errors: [`BenchError::Usage`] names the flag to change.
     pub fn check(&self) -> Result<(), BenchError> {
-        let complaint = if self.n == 0 {
-            "--n: at least one row".to_owned()
+        let complaint = if !(1..=ROWS_MAX).contains(&self.n) {
+            "--n: at least one row, at most 2^63".to_owned()
         } else if self.key_bytes == 0 || Keys::room(self.key_bytes) < u128::from(self.n) {
             format!("--key-bytes: {} bytes are too few for {} keys", self.key_bytes, self.n)
         } else if self.key_bytes > KEY_BYTES_MAX {
@@ -121,6 +127,8 @@ impl KvSpec {
             "--seconds: more than nothing".to_owned()
         } else if self.batch == 0 || (self.batch > 1 && self.workload != Workload::Put) {
             "--batch: at least one row, and more than one only for put".to_owned()
+        } else if self.batch > CALL_ROWS_MAX {
+            "--batch: at most a million rows".to_owned()
         } else if self.workload == Workload::Bulk && self.threads > 1 {
             "--threads: a bulk load is one sorted stream, so one thread".to_owned()
         } else {
@@ -132,5 +140,33 @@ impl KvSpec {
     /// The keys of this run.
     pub(crate) fn keys(&self) -> Keys {
         Keys::new(self.n, self.key_bytes, self.seed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct CommandLine {
+        #[command(flatten)]
+        args: KvArgs,
+    }
+
+    /// They would end in a panic.
+    #[test]
+    fn what_no_machine_holds_is_refused() {
+        let check = |flags: [&str; 4]| {
+            let line = ["kv", "--dir", ".", "--workload", "put", "--key-bytes", "8"];
+            CommandLine::parse_from(line.into_iter().chain(flags)).args.spec.check()
+        };
+        let refused = |flags, why: &str| match check(flags) {
+            Err(BenchError::Usage(text)) => assert!(text.starts_with(why), "{text}"),
+            other => panic!("{flags:?}: {other:?}"),
+        };
+        check(["--n", "9223372036854775808", "--batch", "1000000"]).unwrap();
+        refused(["--n", "9223372036854775809", "--batch", "1"], "--n");
+        refused(["--n", "9223372036854775808", "--batch", "1000001"], "--batch");
     }
 }
