@@ -6,8 +6,10 @@ use crate::tx_store::{KEYS_END, Tx, TxError, TxKind, TxSession, TxStore};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Rows of one transaction of a load.
+/// Rows of one transaction of a load, at most.
 const ROWS_MAX: usize = 1000;
+/// A transaction of so many bytes takes no more rows.
+const BYTES_MAX: usize = 4 << 20;
 
 /// Rows of one table, on their way to one transaction. Dropped rows are lost: end with [`flush`](Self::flush).
 pub(crate) struct Batch<'a, X: TxSession> {
@@ -28,7 +30,7 @@ impl<'a, X: TxSession> Batch<'a, X> {
     /// Adds a row; a full batch, or one of another table, is committed first.
     pub fn add(&mut self, table: &'a X::Table, key: &[u8], value: &[u8]) -> Result<(), TxError> {
         let is_other = self.table.is_some_and(|last| !std::ptr::eq(last, table));
-        if is_other || self.ends.len() == ROWS_MAX {
+        if is_other || self.ends.len() == ROWS_MAX || self.bytes.len() >= BYTES_MAX {
             self.flush()?;
         }
         self.table = Some(table);
@@ -124,4 +126,32 @@ pub(crate) fn read_all<S: TxStore>(
     })?;
     outcome.map_err(BenchError::Wrong)?;
     Ok(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tx_reference::MapTxStore;
+    use std::sync::Mutex;
+
+    /// Rows of each transaction that a batch makes of ten rows with such values.
+    fn transactions(value_bytes: usize) -> Vec<u64> {
+        let store = MapTxStore::default();
+        let (table, mut session) = (store.table("rows").unwrap(), store.session().unwrap());
+        let told = Mutex::new(Vec::new());
+        let tell = |rows| told.lock().unwrap().push(rows);
+        let mut batch = Batch::new(&mut session, &tell);
+        for key in 0..10u8 {
+            batch.add(&table, &[key], &vec![key; value_bytes]).unwrap();
+        }
+        batch.flush().unwrap();
+        told.into_inner().unwrap()
+    }
+
+    /// The memory of a load does not grow with its values.
+    #[test]
+    fn transactions_of_large_rows_have_fewer() {
+        assert_eq!(transactions(100), [10]);
+        assert_eq!(transactions(1 << 20), [4, 4, 2]);
+    }
 }
