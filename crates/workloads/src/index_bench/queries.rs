@@ -22,12 +22,19 @@ pub struct Queries<K> {
 pub const QUERIES: usize = 128;
 /// Batches between two looks at the clock.
 const ROUND: usize = 64;
-/// Batches drawn: 4 million queries, so that what they touch does not fit caches that the map does not fit.
+/// Batches drawn for a thread, at most: 4 million queries, so that what they touch does not fit caches that the map does not fit.
 const DRAWN: usize = 1 << 15;
+/// Threads that get as many. More share what these have, some GiB: their queries together touch as much of the map.
+const FULL_THREADS: usize = 32;
+
+/// Batches drawn for each of so many threads.
+fn drawn_for(threads: usize) -> usize {
+    DRAWN * FULL_THREADS / threads.max(FULL_THREADS)
+}
 
 impl<K: Copy> Queries<K> {
-    fn draw<D: Keys<Key = K>>(keys: D, mut number: impl FnMut() -> u64) -> Self {
-        let numbers: Vec<u64> = (0..DRAWN * QUERIES).map(|_| number()).collect();
+    fn draw<D: Keys<Key = K>>(keys: D, batches: usize, mut number: impl FnMut() -> u64) -> Self {
+        let numbers: Vec<u64> = (0..batches * QUERIES).map(|_| number()).collect();
         Self {
             keys: numbers.iter().map(|&number| keys.key(number)).collect(),
             values: numbers.iter().map(|&number| value_of(number)).collect(),
@@ -41,8 +48,13 @@ impl<K: Copy> Queries<K> {
     }
 
     fn keys(&self, batch: usize) -> &[K] {
-        let first = batch % DRAWN * QUERIES;
+        let first = self.first(batch);
         &self.keys[first..first + QUERIES]
+    }
+
+    /// Where the batch begins; they begin again after the last.
+    fn first(&self, batch: usize) -> usize {
+        batch * QUERIES % self.keys.len()
     }
 
     /// Is every query of the batch right?
@@ -54,7 +66,7 @@ impl<K: Copy> Queries<K> {
     /// As `each`, with what was found for each.
     #[inline]
     fn each_with<T: Copy>(&self, batch: usize, found: &[T], right: impl Fn(K, u64, T) -> bool) -> bool {
-        let first = batch % DRAWN * QUERIES;
+        let first = self.first(batch);
         let values = &self.values[first..first + QUERIES];
         let queries = self.keys(batch).iter().zip(values).zip(found);
         queries.fold(true, |all, ((key, value), found)| all & right(*key, *value, *found))
@@ -112,7 +124,7 @@ impl Plan {
         let drawn: Vec<_> = (0..self.threads as u64)
             .map(|thread| {
                 let mut random = Random(scramble(self.seed ^ thread << 32));
-                Queries::draw(keys, || random.below(self.n))
+                Queries::draw(keys, drawn_for(self.threads), || random.below(self.n))
             })
             .collect();
         self.ask(&drawn, phase, query)
@@ -131,7 +143,7 @@ impl Plan {
         (0..self.threads as u64)
             .map(|thread| {
                 let mut random = random::Random::new(self.seed, thread);
-                Queries::draw(keys, || ranked.at(zipf.rank(&mut random)))
+                Queries::draw(keys, drawn_for(self.threads), || ranked.at(zipf.rank(&mut random)))
             })
             .collect()
     }
@@ -183,6 +195,21 @@ mod tests {
     use super::super::keys::U64Keys;
     use super::*;
     use std::time::Duration;
+
+    /// They are drawn beforehand, all of them: many threads would have taken all memory.
+    #[test]
+    fn many_threads_share_what_is_drawn() {
+        for threads in [1, 2, 32, 33, 1000, 1024] {
+            let batches = drawn_for(threads);
+            assert!(batches > 0 && batches * threads <= DRAWN * FULL_THREADS, "{threads}: {batches}");
+            assert!(threads > FULL_THREADS || batches == DRAWN, "{threads}: {batches}");
+        }
+        let queries = Queries::draw(U64Keys, drawn_for(1000), || 7);
+        assert_eq!(
+            (queries.keys.len(), queries.keys(drawn_for(1000) * 3 + 1).len()),
+            (1048 * QUERIES, QUERIES)
+        );
+    }
 
     /// No entry is left out, as it would be where two ranks meet in one.
     #[test]
