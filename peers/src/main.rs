@@ -150,6 +150,7 @@ fn with_transactions<W: TxWorkload>(engine: Engine, args: &TxArgs<W>) -> Result<
 }
 
 fn bench_kv(engine: Engine, args: &KvArgs) -> Result<(), BenchError> {
+    args.spec.check()?;
     engine.must_keep(args.spec.durability)?;
     let scratch = args.scratch().map_err(|error| BenchError::Store(error.into()))?;
     let (path, spec) = (scratch.path(), &args.spec);

@@ -51,8 +51,8 @@ fn start(dir: &Path, run: &RunSpec) -> Result<SqlTables<Mariadb>, StoreError> {
         format!("--innodb-buffer-pool-size={}", run.cache_bytes.max(16 << 20)),
         "--innodb-log-file-size=1G".to_owned(),
         "--transaction-isolation=SERIALIZABLE".to_owned(),
-        // Twice, since each client has two connections.
-        format!("--max-connections={}", 2 * run.threads + 16),
+        // Each client has two connections, and those of the warm-up may be there when the timed phase opens its own.
+        format!("--max-connections={}", 4 * run.threads + 16),
     ]);
     let dialect = Mariadb { socket };
     let (server, mut root) = Server::start(home, mariadbd, || Ok(dialect.conn(None)?))?;
