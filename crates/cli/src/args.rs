@@ -121,11 +121,15 @@ pub fn existing_table(db: &Database, name: &str) -> Outcome<ByteTable> {
     }))
 }
 
-/// The file that a long command writes in the end must be writable: better known before than after.
+/// The file that a long command writes in the end must be writable: better known before than after. A pipe is not tried: whoever
+/// reads it would take this for the end.
 pub fn ensure_place(file: &Path) -> Outcome {
     if let Some(place) = file.parent().filter(|place| !place.as_os_str().is_empty() && !place.is_dir()) {
         let (place, file) = (place.display(), file.display());
         return Err(Failure::usage(format!("there is no directory {place} to write {file} to")));
+    }
+    if std::fs::metadata(file).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+        return Ok(());
     }
     let is_new = !file.exists();
     let opened = OpenOptions::new().append(true).create(true).open(file);
@@ -206,5 +210,29 @@ pub fn parse_leaf_bytes(text: &str) -> Result<usize, String> {
     match parse_bytes(text)? {
         bytes @ (4096 | 8192 | 16384 | 32768) => Ok(bytes as usize),
         _ => Err("a leaf has 4KiB, 8KiB, 16KiB or 32KiB".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    /// Whoever reads a pipe would take the file that is opened and closed for the end.
+    #[test]
+    fn a_pipe_is_not_opened_before_its_time() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let pipe = dir.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
+        let (sender, opened) = mpsc::channel();
+        let of_reader = pipe.clone();
+        let reader = std::thread::spawn(move || sender.send(File::open(of_reader).is_ok()));
+        ensure_place(&pipe).expect("a place");
+        assert!(opened.recv_timeout(Duration::from_millis(50)).is_err(), "the reader has met a writer");
+        let _writer = OpenOptions::new().read(true).write(true).open(&pipe).expect("a pipe");
+        assert_eq!(opened.recv(), Ok(true));
+        reader.join().expect("no panic").expect("the test waits for it");
     }
 }
