@@ -57,8 +57,8 @@ impl TxWorkload for InsertSpec {
             "--rows-per-commit: at least one".to_owned()
         } else if self.rows_per_call == 0 {
             "--rows-per-call: at least one".to_owned()
-        } else if self.rows_per_call > CALL_ROWS_MAX {
-            "--rows-per-call: at most a million".to_owned()
+        } else if self.rows_per_commit.min(self.rows_per_call as u64) > CALL_ROWS_MAX {
+            "--rows-per-call: at most a million, unless --rows-per-commit is less".to_owned()
         } else if self.row_bytes < KEY_BYTES + VALUE_BYTES_MIN {
             format!("--row-bytes: at least {}, so that rows can be checked", KEY_BYTES + VALUE_BYTES_MIN)
         } else if self.row_bytes > KEY_BYTES + VALUE_BYTES_MAX {

@@ -39,7 +39,7 @@ pub enum Durability {
 pub(crate) const THREADS_MAX: usize = 1024;
 
 /// Most rows of a call: a thread has as many made before it begins.
-pub(crate) const CALL_ROWS_MAX: usize = 1_000_000;
+pub(crate) const CALL_ROWS_MAX: u64 = 1_000_000;
 
 /// Most rows of a run: so many can be put into a random order.
 const ROWS_MAX: u64 = 1 << 63;
@@ -127,8 +127,8 @@ impl KvSpec {
             "--seconds: more than nothing".to_owned()
         } else if self.batch == 0 || (self.batch > 1 && self.workload != Workload::Put) {
             "--batch: at least one row, and more than one only for put".to_owned()
-        } else if self.batch > CALL_ROWS_MAX {
-            "--batch: at most a million rows".to_owned()
+        } else if self.n.min(self.batch as u64) > CALL_ROWS_MAX {
+            "--batch: at most a million rows, unless --n is less".to_owned()
         } else if self.workload == Workload::Bulk && self.threads > 1 {
             "--threads: a bulk load is one sorted stream, so one thread".to_owned()
         } else {
