@@ -15,7 +15,7 @@ Examples:
   foreshore check --dir /srv/db --json
   foreshore check --rebuild       the list of leaves is damaged: build it again
 
-Exit code 3 names the first broken invariant, and of damaged large values the rows.";
+Exit code 3 names the first broken invariant, or rows with damaged values.";
 
 /// What is left to try when even a salvage fails, which the advice of the failure itself knows nothing of.
 const WITHOUT_LOG: &str = "\

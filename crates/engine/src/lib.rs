@@ -41,6 +41,7 @@ mod book;
 mod bounds;
 #[cfg(test)]
 mod chance;
+mod core;
 mod db;
 mod dir_syncs;
 mod error;

@@ -247,44 +247,10 @@ impl Connection {
             }
             match self.parser.advance(&self.input[at..]) {
                 Ok(Some(bytes)) => {
-                    self.incomplete = None;
-                    // What is told of the last command may be of this one, which was executed elsewhere.
-                    if self.brought.is_none()
-                        && at + bytes < self.input.len()
-                        && let Some(kind) = self.session.repeats()
-                    {
-                        let executed = self.execute_together(shared, kind, at, budget, clock);
-                        if executed > 0 {
-                            at += executed;
-                            continue;
-                        }
-                    }
-                    *budget -= 1;
-                    let begun = *clock;
-                    let next = match self.execute_one(shared, at, clock) {
-                        Attempt::Done(next) => next,
-                        Attempt::PutOff => break Stop::PutOff(self.put_off(shared, begun)),
-                        Attempt::Opens(work) => {
-                            self.waits_for = Some(WaitsFor::Table);
-                            break Stop::Chore(Length::Brief, work);
-                        }
-                        Attempt::TooHeavy => break Stop::Chore(Length::Ending, self.elsewhere(shared, at)),
-                    };
-                    (self.put_off, self.copied) = (None, None);
-                    self.parser.finish();
-                    self.set_limits(shared);
-                    at += bytes;
-                    match next {
-                        Next::Close => self.is_closing = true,
-                        Next::Chore(length, work) => {
-                            self.waits_for = Some(WaitsFor::Reply);
-                            break Stop::Chore(length, work);
-                        }
-                        Next::Rest(pause) => {
-                            self.rests_until = Some(Instant::now() + pause);
-                            break Stop::PutOff(pause);
-                        }
-                        Next::Go => {}
+                    let (executed, stop) = self.execute_next(shared, at, bytes, budget, clock);
+                    at += executed;
+                    if let Some(stop) = stop {
+                        break stop;
                     }
                 }
                 Ok(None) => break self.needs_input(at),
@@ -300,6 +266,60 @@ impl Connection {
         };
         self.forget_executed(at);
         stop
+    }
+
+    /// Executes the request of so many bytes at `at`, perhaps together with those like it behind it. Returns how many bytes are
+    /// executed, and why no more are for now, if so.
+    #[inline]
+    fn execute_next(
+        &mut self,
+        shared: &Arc<Shared>,
+        at: usize,
+        bytes: usize,
+        budget: &mut usize,
+        clock: &mut Instant,
+    ) -> (usize, Option<Stop>) {
+        self.incomplete = None;
+        // What is told of the last command may be of this one, which was executed elsewhere.
+        if self.brought.is_none()
+            && at + bytes < self.input.len()
+            && let Some(kind) = self.session.repeats()
+        {
+            let executed = self.execute_together(shared, kind, at, budget, clock);
+            if executed > 0 {
+                return (executed, None);
+            }
+        }
+        *budget -= 1;
+        let begun = *clock;
+        let next = match self.execute_one(shared, at, clock) {
+            Attempt::Done(next) => next,
+            Attempt::PutOff => return (0, Some(Stop::PutOff(self.put_off(shared, begun)))),
+            Attempt::Opens(work) => {
+                self.waits_for = Some(WaitsFor::Table);
+                return (0, Some(Stop::Chore(Length::Brief, work)));
+            }
+            Attempt::TooHeavy => return (0, Some(Stop::Chore(Length::Ending, self.elsewhere(shared, at)))),
+        };
+        (self.put_off, self.copied) = (None, None);
+        self.parser.finish();
+        self.set_limits(shared);
+        let stop = match next {
+            Next::Go => None,
+            Next::Close => {
+                self.is_closing = true;
+                None
+            }
+            Next::Chore(length, work) => {
+                self.waits_for = Some(WaitsFor::Reply);
+                Some(Stop::Chore(length, work))
+            }
+            Next::Rest(pause) => {
+                self.rests_until = Some(Instant::now() + pause);
+                Some(Stop::PutOff(pause))
+            }
+        };
+        (bytes, stop)
     }
 
     /// What is executed goes from half of the input on, since to move the rest costs as much as that has.

@@ -7,9 +7,10 @@
 use super::extents::Extent;
 use super::read::read_ahead;
 use super::{BlobId, Form, Part, Reference, VALUE_BYTES_MAX};
+use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::lock::Owner;
-use crate::tree::{Core, Tree};
+use crate::tree::Tree;
 use crate::txn::Batch;
 use crate::version::Version;
 use foreshore_base::{Lsn, PageId, TableId, seeded_bug};

@@ -17,7 +17,7 @@ impl Tree {
         intent: Intent<'_>,
         patience: Duration,
     ) -> Result<Option<Lsn>> {
-        self.core().alone(patience, |txn| self.write(txn, key, intent)).map(|(_, end)| end)
+        self.core().in_own_transaction(patience, |txn| self.write(txn, key, intent)).map(|(_, end)| end)
     }
 
     /// Does what `intent` says to `key`, which `txn` has locked, where the new value, the old one, or both are large;

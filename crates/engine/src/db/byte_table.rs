@@ -489,7 +489,7 @@ impl ByteTable {
 
     /// Does `work` in a transaction of its own, and waits until that may be told.
     fn alone<R>(&self, work: impl FnMut(&mut Txn) -> Result<R>) -> Result<R> {
-        let (done, end) = self.engine.core().alone(self.lock_timeout, work)?;
+        let (done, end) = self.engine.core().in_own_transaction(self.lock_timeout, work)?;
         self.tell(end).map(|()| done)
     }
 
@@ -513,7 +513,10 @@ impl ByteTable {
         if !self.tree.is_large(len) || self.tree.chunks.get().is_some() {
             return Ok(());
         }
-        self.engine.core().alone(self.lock_timeout, |txn| self.make_room_within(txn, len)).map(drop)
+        self.engine
+            .core()
+            .in_own_transaction(self.lock_timeout, |txn| self.make_room_within(txn, len))
+            .map(drop)
     }
 
     /// The same, before `txn` writes it.

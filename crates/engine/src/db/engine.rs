@@ -1,5 +1,6 @@
 //! One open database: its parts, its checks and checkpoints, its end.
 
+use crate::core::Core;
 use crate::db::meta::{self, Meta};
 use crate::db::options::Builder;
 use crate::db::prepared::Prepared;
@@ -12,7 +13,7 @@ use crate::log::Durability;
 use crate::recovery::{self, Recovered};
 use crate::spread::{Held, Spread};
 use crate::threads::is_of_an_engine;
-use crate::tree::{Core, Tree};
+use crate::tree::Tree;
 use crate::txn::Txn;
 use crate::waits::{Wait, lock_or_wait, will_wait};
 use foreshore_base::sync::Ordering::Relaxed;

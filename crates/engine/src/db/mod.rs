@@ -43,10 +43,11 @@ mod transaction_range;
 mod transaction_table;
 mod upkeep;
 
+use crate::core::Core;
 use crate::error::Result;
 use crate::log::Durability;
 use crate::spread::Spread;
-use crate::tree::{Core, Tree};
+use crate::tree::Tree;
 use engine::Engine;
 use foreshore_io::{MemVfs, Vfs};
 use std::panic::RefUnwindSafe;

@@ -6,13 +6,14 @@
 //! last. None of the first three is taken within that of a table, nor the other way round.
 
 use crate::blob::VALUE_BYTES_MAX;
+use crate::core::Core;
 use crate::db::catalog::{self, CATALOG, HIGHEST};
 use crate::db::index::TableOptions;
 use crate::db::options::{Builder, ensure_leaf_size, largest_leaf, ring_suits};
 use crate::error::{Error, Result};
 use crate::log::Durability;
 use crate::pool::Pool;
-use crate::tree::{Core, Intent, PATIENCE, Tree};
+use crate::tree::{Intent, PATIENCE, Tree};
 use crate::txn::Txn;
 use crate::waits::lock_or_wait;
 use foreshore_base::{Lsn, TableId};

@@ -1,9 +1,9 @@
 //! Commits that are waited for later, or awaited.
 
+use crate::core::Core;
 use crate::error::Result;
 use crate::log::{Durability, TaskName, Wanted};
 use crate::spread::Held;
-use crate::tree::Core;
 use foreshore_base::Lsn;
 use std::pin::Pin;
 use std::task::{Context, Poll};

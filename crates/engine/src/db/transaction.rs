@@ -1,5 +1,6 @@
 //! Read-write transactions, as users hold them.
 
+use crate::core::Core;
 use crate::db::byte_table::ByteTable;
 use crate::db::codec::{Key, Value};
 use crate::db::engine::Engine;
@@ -12,7 +13,6 @@ use crate::error::{Error, Result};
 use crate::lock::Name;
 use crate::log::Durability;
 use crate::spread::Held;
-use crate::tree::Core;
 use crate::txn::{self, Txn};
 use crate::waits::lock_or_wait;
 use foreshore_base::Lsn;

@@ -8,13 +8,13 @@
 //! whoever drops the last handle closes the database, at once and completely. (A thread that takes a reference only in
 //! passing can become the last holder; the directory then stays locked after the drop, until that thread is done.)
 
+use crate::core::Core;
 use crate::db::options::Builder;
 use crate::db::running::Running;
 use crate::error::{Error, Result};
 use crate::log::Durability;
 use crate::pool::{Directory, DirectoryEntry as Entry, Wal, with_space};
 use crate::threads::Threads;
-use crate::tree::Core;
 use crate::txn::Stuck;
 use crate::waits::lock_or_wait;
 use foreshore_base::Lsn;

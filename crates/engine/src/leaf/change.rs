@@ -395,9 +395,8 @@ fn within_fences(page: Page<'_>, key: &[u8]) -> Result<(), String> {
 
 /// `separator`, which is between the fences, may become the high fence.
 fn above_low_fence(page: Page<'_>, separator: &[u8]) -> Result<(), String> {
-    let limit = Limits::for_page(page.0.len()).key_bytes_max;
-    let above = page.low_fence().is_some_and(|low| separator > low.as_slice());
-    if above && separator.len() <= limit {
+    let limits = Limits::for_page(page.0.len());
+    if page.low_fence().is_some_and(|low| limits.may_be_high_fence(low.as_slice(), separator)) {
         return Ok(());
     }
     Err(format!("redo of page {}: the separator is no fence", page.id()))

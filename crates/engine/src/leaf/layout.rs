@@ -55,6 +55,11 @@ impl Limits {
         cell_bytes(self.key_bytes_max, self.reference_bytes()) + SLOT_BYTES
     }
 
+    /// May this separator become the high fence of a leaf with this low fence?
+    pub fn may_be_high_fence(self, low: &[u8], separator: &[u8]) -> bool {
+        separator > low && separator.len() <= self.key_bytes_max
+    }
+
     /// Bytes of the values with which `cells` rows, their keys of `key_bytes` each, just fill a leaf of `page_bytes`.
     pub const fn value_bytes_if(page_bytes: usize, cells: usize, key_bytes: usize) -> usize {
         (page_bytes - HEADER_BYTES - 2 * key_bytes) / cells - SLOT_BYTES - cell_bytes(key_bytes, 0)

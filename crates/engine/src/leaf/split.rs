@@ -64,8 +64,7 @@ impl Split {
         let (cut, separator) = cells.cut(&mut whole)?;
         let mut from = cells.stored_before(cut.before);
         // A redo will look for the cut by the separator, and make that a fence.
-        let longest = Limits::for_page(left.0.len()).key_bytes_max;
-        let is_fence = separator.as_slice() > whole.low_fence() && separator.len() <= longest;
+        let is_fence = Limits::for_page(left.0.len()).may_be_high_fence(whole.low_fence(), &separator);
         if !is_fence || whole.lower_bound(&separator)? != from {
             return Err(whole.corrupt("F3: its rows are out of order"));
         }

@@ -111,7 +111,7 @@ pub(super) struct Link {
     /// Where its writer committed, if it has.
     commit: Option<u64>,
     /// Was it autocommitted? Then it was pushed after its commit.
-    alone: bool,
+    autocommitted: bool,
     /// In the first link: what is known of the chain.
     known: Known,
     next: Option<Box<Link>>,
@@ -175,7 +175,7 @@ impl Spares {
             _ => None,
         };
         let known = Known::NOTHING_THERE;
-        let link = Link { name, image, commit, alone: commit.is_some(), known, next: None };
+        let link = Link { name, image, commit, autocommitted: commit.is_some(), known, next: None };
         let Some(mut spare) = self.0.pop() else { return Box::new(link) };
         if let Some(next) = self.0.last() {
             prefetch_lines(&raw const **next, size_of::<Link>());
@@ -208,7 +208,7 @@ impl Link {
 
     /// Did the transaction that pushed it commit before `writer`, whose word is where it began?
     fn is_before(&self, writer: u64) -> bool {
-        !self.alone && self.commit.is_some_and(|commit| commit < writer)
+        !self.autocommitted && self.commit.is_some_and(|commit| commit < writer)
     }
 
     fn is_of(&self, table: TableId, key: &[u8]) -> bool {

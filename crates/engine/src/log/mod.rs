@@ -28,16 +28,20 @@
 //! - L1: `flushed ≤ durable ≤ issued ≤ completed ≤ reserved` at rest, each of them only growing. (`completed` may pass
 //!   the end of a flight whose last record is cut.)
 //! - L2: LSNs are dense: every byte between `start` and `reserved` belongs to exactly one record or pad.
-//! - L3: a reservation made after [`Log::room`] lies in prepared segments, up to one ring of bytes reserved by all
-//!   other writers between their `room` and their `reserve`. That is at least eight times the longest record, and a
-//!   hundred thousand times a usual one. A transaction asks once for several records ([`Room`]), so that it does not
-//!   visit the line of the log's end twice a record, and leaves the rest to the next one in its slot. Each may go beyond that
-//!   by one record; where that may be long beside what it asked for, it asks for each record. So all slots together make
-//!   that three quarters of a ring. What flights close their blocks with comes on top, and may be many times as much: so where
-//!   there was no space for the next segment, everybody asks for each record; and a block is kept back for each slot that is in
-//!   use, since a commit does not ask. Rollbacks are kept no blocks back: a large one may be told `Full` after thousands of flights, for
-//!   whoever waits meanwhile, have closed theirs. Beyond all this a flight waits for the segment to be prepared; if the disk is full then, the
-//!   log stops with the reason, and nothing is acknowledged falsely.
+//! - L3: a reservation made after [`Log::room`], or within what [`Log::ensure_room`] noted then, lies in prepared segments.
+//!
+//! Why L3 holds: `room` sees to prepared segments one ring ahead of the log's end. So all other writers would have to reserve a ring of bytes
+//! between a writer's `room` and its `reserve`: at least eight times the longest record, and a hundred thousand times a usual one.
+//! What makes the distance shorter:
+//! - A transaction asks once for several records ([`Room`]), so that it does not visit the line of the log's end twice a record, and
+//!   leaves the rest to the next one in its slot. Each may go beyond that by one record; where that may be long beside what it asked
+//!   for, it asks for each record. All slots together leave three quarters of a ring.
+//! - The pads of flights, which may be many times as much as the records. So where there was no space for the next segment, everybody
+//!   asks for each record, and a block is kept back for each slot that is in use, since a commit does not ask. For rollbacks none are
+//!   kept back: a large one may be told `Full` after thousands of flights, for whoever waits meanwhile, have closed their blocks.
+//!
+//! Beyond all this a flight waits for the segment to be prepared; if the disk is full then, the log stops with the reason, and nothing is
+//! acknowledged falsely.
 
 mod backward;
 mod doorbell;

@@ -1,10 +1,11 @@
 //! Which leaves exist, and where each begins: the directory's account, corrected by the log's.
 
+use crate::core::Core;
 use crate::db::Index;
 use crate::error::{Error, Result};
 use crate::leaf::Change;
 use crate::pool::{PageEntry, SizeClass};
-use crate::tree::{Core, Tree, TreeIndex};
+use crate::tree::{Tree, TreeIndex};
 use foreshore_base::{PageId, TableId};
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -24,6 +24,7 @@ mod redo;
 mod stand_in;
 
 use crate::blob::{Extents, adopt_extents, reap_leftovers, unmark_used};
+use crate::core::Core;
 use crate::db::Index;
 use crate::db::catalog::{self, CATALOG, FIRST};
 use crate::db::meta::{self, Found, Meta};
@@ -32,7 +33,7 @@ use crate::dir_syncs::DirSyncs;
 use crate::error::{Error, Result};
 use crate::log::{Durability, Incarnation, Log};
 use crate::pool::{Directory, DirectoryEntry as Entry, Loaded, PageEntry, Pools, Wal, rebuild};
-use crate::tree::{Core, Hole, Tree, empty_leaf};
+use crate::tree::{Hole, Tree, empty_leaf};
 use crate::txn::{Txn, restore, roll_back};
 use analysis::{Analysis, Unfinished};
 use foreshore_base::{Lsn, PageId, TableId};

@@ -159,7 +159,7 @@ impl<'a, K: AsRef<[u8]>, V: AsRef<[u8]>> Loader<'a, K, V> {
             })
         };
         if !rows.is_empty() {
-            let ((), end) = self.tree.core.alone(self.patience, put)?;
+            let ((), end) = self.tree.core.in_own_transaction(self.patience, put)?;
             self.end = end.unwrap_or(self.end);
         }
         Ok(())

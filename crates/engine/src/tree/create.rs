@@ -1,10 +1,11 @@
 //! New tables.
 
+use crate::core::Core;
 use crate::db::Index;
 use crate::error::Result;
 use crate::leaf::{self, Change};
 use crate::pool::Pool;
-use crate::tree::{Core, Hole, Tree, TreeIndex};
+use crate::tree::{Hole, Tree, TreeIndex};
 use foreshore_base::{PageId, TableId};
 use std::sync::Arc;
 

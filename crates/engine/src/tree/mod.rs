@@ -57,18 +57,16 @@ mod users;
 mod voids;
 mod write;
 
-use crate::blob::{Extents, VALUE_BYTES_MAX};
+use crate::blob::VALUE_BYTES_MAX;
+use crate::core::Core;
 use crate::db::Index;
 use crate::error::{Error, Result};
 use crate::leaf::Limits;
-use crate::log::{Incarnation, Log};
-use crate::pool::{Pool, Pools};
-use crate::txn::Txns;
+use crate::pool::Pool;
 use crate::waits::Meter;
 use crossbeam_utils::CachePadded;
 use foreshore_base::TableId;
 use foreshore_base::sync::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use meetings::Meetings;
 use parking_lot::Mutex;
 use spans::Spans;
 use std::sync::{Arc, OnceLock};
@@ -80,54 +78,11 @@ pub(crate) use create::empty_leaf;
 pub(crate) use cursor::{Backward, Forward, Values};
 pub(crate) use descend::Stamp;
 pub(crate) use index::TreeIndex;
+pub(crate) use meetings::Meetings;
 pub(crate) use mend::Hole;
 pub(crate) use single::{Intent, PATIENCE};
 pub(crate) use spans::Span;
 pub(crate) use voids::{Void, Voids};
-
-/// What all tables share.
-pub(crate) struct Core {
-    pub pools: Pools,
-    pub log: Arc<Log>,
-    /// The lives of the log that it may still be asked for, this one included.
-    pub incarnations: Vec<Incarnation>,
-    pub txns: Txns,
-    /// Held while an id for a large value is taken.
-    pub blob_ids: Mutex<()>,
-    /// Where the largest values lie.
-    pub extents: Extents,
-    /// Waits for leaf latches.
-    pub latch_waits: Meter,
-    /// Where writers meet.
-    meetings: Meetings,
-    /// Leaves split and absorbed so far.
-    pub splits: AtomicU64,
-    pub absorbs: AtomicU64,
-}
-
-impl Core {
-    /// That of a database that is being opened. It has a cache of `cache_bytes`.
-    pub fn new(
-        pools: Pools,
-        log: Arc<Log>,
-        incarnations: Vec<Incarnation>,
-        extents: Extents,
-        cache_bytes: usize,
-    ) -> Arc<Self> {
-        Arc::new(Self {
-            pools,
-            log,
-            incarnations,
-            txns: Txns::new(cache_bytes),
-            blob_ids: Mutex::new(()),
-            extents,
-            latch_waits: Meter::default(),
-            meetings: Meetings::default(),
-            splits: AtomicU64::new(0),
-            absorbs: AtomicU64::new(0),
-        })
-    }
-}
 
 /// A table.
 pub(crate) struct Tree {

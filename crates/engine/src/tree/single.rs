@@ -265,7 +265,7 @@ impl Tree {
             return Ok(Attempt::Refused(obstacle));
         }
         let (met, id) = (leaf.waited && place.cell().is_some(), leaf.at.page.id());
-        let Some(end) = self.change_alone(single, leaf, place, locked)? else {
+        let Some(end) = self.change_single(single, leaf, place, locked)? else {
             return Ok(Attempt::NeedsLock);
         };
         if met {
@@ -276,7 +276,7 @@ impl Tree {
 
     /// Changes the cell, which has this place in the latched leaf, by a record that commits by itself; returns its end. `None` if
     /// the key is not locked, and must be.
-    fn change_alone(
+    fn change_single(
         self: &Arc<Self>,
         single: &mut Single<'_>,
         Latched { at, latch, .. }: Latched<'_>,

@@ -14,10 +14,11 @@
 //! That a long run holds nothing but ghosts is noted for the next scanner, who need not walk through it: `voids.rs`.
 
 use crate::bounds::{as_lower, is_before};
+use crate::core::Core;
 use crate::lock::{Gap, Owner, Point, Reach};
+use crate::tree::Tree;
 use crate::tree::obstacle::Obstacle;
 use crate::tree::voids::{Void, Voids};
-use crate::tree::{Core, Tree};
 use foreshore_base::seeded_bug;
 use foreshore_base::sync::{AtomicU64, AtomicUsize, Ordering::*};
 use parking_lot::Mutex;

@@ -14,8 +14,9 @@
 //! scanned, it is tried at once: nothing else keeps ghosts locked for long.
 
 use crate::blob::{self, BlobId};
+use crate::core::Core;
 use crate::lock::{Name, Owner};
-use crate::tree::{Core, Tree};
+use crate::tree::Tree;
 use crossbeam_utils::CachePadded;
 use foreshore_base::sync::{AtomicU64, Ordering::Relaxed};
 use foreshore_base::{Lsn, PageId, seeded_bug};

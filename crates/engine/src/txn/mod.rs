@@ -46,10 +46,11 @@ pub(crate) use transaction::{Savepoint, Txn};
 pub(crate) use undo::{restore, roll_back};
 pub(crate) use view::{Seen, View};
 
+use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::lock::{KeyTable, LockError, Owner};
 use crate::log::Log;
-use crate::tree::{Core, Tree};
+use crate::tree::Tree;
 use crate::waits::Meter;
 use crossbeam_utils::CachePadded;
 use foreshore_base::sync::AtomicU64;
@@ -208,7 +209,7 @@ impl Txns {
 impl Core {
     /// Does `work` in a transaction of its own, and again as long as that gives way to another, up to `patience`, which is also
     /// how long it waits for each lock. Returns the end of its commit record too, if it wrote anything.
-    pub fn alone<R>(
+    pub fn in_own_transaction<R>(
         self: &Arc<Self>,
         patience: Duration,
         mut work: impl FnMut(&mut Txn) -> Result<R>,
@@ -306,7 +307,7 @@ mod tests {
             fails.store(true, Relaxed);
             panic!("a test")
         };
-        assert!(catch_unwind(AssertUnwindSafe(|| core.alone(PATIENCE, work))).is_err());
+        assert!(catch_unwind(AssertUnwindSafe(|| core.in_own_transaction(PATIENCE, work))).is_err());
         assert_eq!(core.txns.slots.leased(), 1, "it could not be undone");
         fails.store(false, Relaxed);
         let is_undone = || {

@@ -1,12 +1,13 @@
 //! One read-write transaction: its slot, its locks, its way through the log.
 
 use crate::blob::BlobId;
+use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::lock::{CommitStamp, ImageRow, KeyMode, LockError, Name, Owner, Point, Reach, Spares};
 use crate::log::Room;
 use crate::spread::Held;
 use crate::stage;
-use crate::tree::{Core, Tree};
+use crate::tree::Tree;
 use crate::txn::{Batch, Found, Ghost, Record, View};
 use crate::version::Version;
 use foreshore_base::sync::Ordering::SeqCst;

@@ -6,10 +6,11 @@
 //! Source: ARIES (Mohan et al., TODS 1992) §5.2, §6.3.
 
 use crate::blob;
+use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::leaf::{Change, exchange};
 use crate::lock::{KeyMode, Reach};
-use crate::tree::{Core, Tree};
+use crate::tree::Tree;
 use crate::txn::{Record, Txn, damaged};
 use foreshore_base::{Lsn, TableId, seeded_bug};
 use std::collections::HashMap;

@@ -1,6 +1,6 @@
 //! What the maps are ordered by, and the numbers that everything is drawn from.
 
-use crate::random::{GAMMA, below, mix};
+use crate::random::{GAMMA, mix};
 
 /// Turns the number of an entry into its key. All are distinct, and look random.
 pub trait Keys: Copy + Send + Sync {
@@ -63,16 +63,6 @@ impl Keys for StringKeys {
 #[inline]
 pub fn scramble(x: u64) -> u64 {
     mix(x.wrapping_add(GAMMA))
-}
-
-/// A stream of numbers.
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_add(1);
-        below(scramble(self.0), n)
-    }
 }
 
 /// The value that belongs to the entry of this number.

@@ -1,11 +1,12 @@
 //! The phases of a run on a map that threads share.
 
-use super::keys::{Keys, Random, scramble, value_of};
+use super::keys::{Keys, value_of};
 use super::queries::QUERIES;
 use super::shared::{SCAN, Shared};
 use super::{Inserts, Options, PhaseResult, WrongAnswer, wrong};
 use crate::kv::BenchError;
 use crate::memory;
+use crate::random::Random;
 use crate::threads::{self, Gate};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -146,7 +147,7 @@ impl Plan {
             let threads = threads::start(s, gate, |thread| {
                 let share = self.n / self.threads as u64;
                 let mut own = Own { first: thread * share, present: vec![true; share as usize] };
-                let mut random = Random(scramble(self.seed ^ thread << 32));
+                let mut random = Random::new(self.seed, thread);
                 move || {
                     let all_are_there = gate.pass();
                     let mut done = 0u64;

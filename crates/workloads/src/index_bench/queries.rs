@@ -1,12 +1,12 @@
 //! Lookups of keys drawn beforehand, singly and in batches, so that a query is not measured with the making of its key:
 //! that would be half of the quick ones, and make the slow ones seem as quick.
 
-use super::keys::{Keys, Random, scramble, value_of};
+use super::keys::{Keys, value_of};
 use super::phases::Plan;
 use super::shared::Shared;
 use super::{PhaseResult, WrongAnswer, wrong};
 use crate::kv::BenchError;
-use crate::random::{self, Permutation};
+use crate::random::{Permutation, Random};
 use crate::threads;
 use crate::zipf::Zipf;
 use foreshore_index::{IntKey, PackedLane, StaticMap};
@@ -123,7 +123,7 @@ impl Plan {
     ) -> Result<f64, BenchError> {
         let drawn: Vec<_> = (0..self.threads as u64)
             .map(|thread| {
-                let mut random = Random(scramble(self.seed ^ thread << 32));
+                let mut random = Random::new(self.seed, thread);
                 Queries::draw(keys, drawn_for(self.threads), || random.below(self.n))
             })
             .collect();
@@ -142,7 +142,7 @@ impl Plan {
         let (zipf, ranked) = (Zipf::new(self.n), Permutation::new(self.n, self.seed));
         (0..self.threads as u64)
             .map(|thread| {
-                let mut random = random::Random::new(self.seed, thread);
+                let mut random = Random::new(self.seed, thread);
                 Queries::draw(keys, drawn_for(self.threads), || ranked.at(zipf.rank(&mut random)))
             })
             .collect()

@@ -1,10 +1,11 @@
 //! The yardstick: the standard library's map on one thread, in the same phases.
 
-use super::keys::{Keys, Random, scramble, value_of};
+use super::keys::{Keys, value_of};
 use super::phases::{BATCH, Own, Plan, Scanned, resident_bytes};
 use super::shared::visit_rising;
 use super::{PhaseResult, WrongAnswer, wrong};
 use crate::kv::BenchError;
+use crate::random::Random;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
@@ -18,7 +19,7 @@ impl Plan {
         self.assert_sensible();
         self.have_memory();
         let mut map = BTreeMap::new();
-        let mut random = Random(scramble(self.seed));
+        let mut random = Random::new(self.seed, 0);
         progress("insert");
         let resident = resident_bytes();
         let start = Instant::now();
