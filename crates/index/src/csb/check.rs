@@ -262,37 +262,36 @@ mod tests {
         });
     }
 
-    /// The last node leaves its group while the check waits for the first.
-    #[test]
-    fn a_group_that_splits_meanwhile_is_no_panic() {
-        let tree = &Csb::<u64, 4>::bulk_load((1..=12).map(|key| (key, key)), 1.0);
+    /// What a check says that waits for the first leaf while its group is changed.
+    fn checked_meanwhile(
+        tree: &Csb<u64, 4>,
+        change: impl FnOnce(&Group<u64, Words<4>, 4>),
+    ) -> Result<(), Broken> {
         let pin = Pin::new();
         let (at, _) = tree.descend::<Words<4>>(0, 1, &pin);
         let latch = at.node().latch.exclusive();
         std::thread::scope(|scope| {
-            let checked = scope.spawn(move || tree.check());
+            let checked = scope.spawn(|| tree.check());
             std::thread::sleep(std::time::Duration::from_millis(20));
-            at.group.header.clear_live(2);
-            at.group.nodes[2].close();
+            change(at.group);
             drop(latch);
-            assert!(checked.join().expect("no panic").is_err(), "entries have gone");
-        });
+            checked.join().expect("no panic")
+        })
     }
 
-    /// A slot behind the last one becomes live while the check waits for the first.
+    #[test]
+    fn a_group_that_splits_meanwhile_is_no_panic() {
+        let tree = Csb::<u64, 4>::bulk_load((1..=12).map(|key| (key, key)), 1.0);
+        let checked = checked_meanwhile(&tree, |group| {
+            group.header.clear_live(2);
+            group.nodes[2].close();
+        });
+        checked.expect_err("entries have gone");
+    }
+
     #[test]
     fn a_group_that_grows_meanwhile_is_no_panic() {
-        let tree = &Csb::<u64, 4>::bulk_load((1..=12).map(|key| (key, key)), 1.0);
-        let pin = Pin::new();
-        let (at, _) = tree.descend::<Words<4>>(0, 1, &pin);
-        let latch = at.node().latch.exclusive();
-        std::thread::scope(|scope| {
-            let checked = scope.spawn(move || tree.check());
-            std::thread::sleep(std::time::Duration::from_millis(20));
-            at.group.header.set_live(3);
-            drop(latch);
-            assert!(checked.join().expect("no panic").is_err(), "no entry leads there");
-            at.group.header.clear_live(3);
-        });
+        let tree = Csb::<u64, 4>::bulk_load((1..=12).map(|key| (key, key)), 1.0);
+        checked_meanwhile(&tree, |group| group.header.set_live(3)).expect_err("no entry leads there");
     }
 }
