@@ -149,7 +149,7 @@ impl Tree {
 
     /// Says whose value it was that could not be read, where the error only says what lies beneath it.
     fn name_row(&self, row: Row<'_>, error: Error) -> Error {
-        let read_for = |what| format!("{what}, read for {},", self.value_of(row));
+        let read_for = |what| format!("{what} (read for {})", self.value_of(row));
         match error {
             Error::Corrupt { what, detail, rows } if rows.is_empty() => {
                 Error::corrupt(read_for(what), detail)
