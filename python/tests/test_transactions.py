@@ -97,26 +97,31 @@ def test_what_fails_within_a_transaction_leaves_nothing(db):
     assert list(table.items()) == [(n, 0) for n in range(100)]
 
 
-def test_closing_does_not_wait_for_locks(db, accounts):
-    waiting, holding = db.begin(lock_timeout_ms=60_000), db.begin()
-    inside, held = waiting.table(accounts), holding.table(accounts)
-    held["ada"] = 1
+def closed_beside(db, write):
+    """Closes while ``write`` waits for a lock in another thread; gives the kinds of what that raised."""
     raised = []
 
-    def write():
+    def run():
         try:
-            inside["ada"] = 2
+            write()
         except foreshore.Error as error:
-            raised.append(error)
+            raised.append(type(error))
 
-    writer = threading.Thread(target=write)
+    writer = threading.Thread(target=run)
     writer.start()
     time.sleep(0.2)
     begun = time.monotonic()
     db.close()
     assert time.monotonic() - begun < 20
     writer.join()
-    assert {type(error) for error in raised} <= {foreshore.Aborted}
+    return raised
+
+
+def test_closing_does_not_wait_for_locks(db, accounts):
+    waiting, holding = db.begin(lock_timeout_ms=60_000), db.begin()
+    inside, held = waiting.table(accounts), holding.table(accounts)
+    held["ada"] = 1
+    assert set(closed_beside(db, lambda: inside.put("ada", 2))) <= {foreshore.Aborted}
 
 
 def test_closing_does_not_wait_for_what_runs_again(db, accounts):
@@ -124,22 +129,11 @@ def test_closing_does_not_wait_for_what_runs_again(db, accounts):
     prepared.table(accounts)["ada"] = 1
     prepared.prepare(b"gid")
     large.table(accounts).update((str(n), n) for n in range(100_000))  # time for the other one to run again
-    raised = []
 
     def write():
-        try:
-            db.transact(lambda tx: tx.table(accounts).put("ada", 2), lock_timeout_ms=60_000)
-        except foreshore.Error as error:
-            raised.append(error)
+        db.transact(lambda tx: tx.table(accounts).put("ada", 2), lock_timeout_ms=60_000)
 
-    writer = threading.Thread(target=write)
-    writer.start()
-    time.sleep(0.2)
-    begun = time.monotonic()
-    db.close()
-    assert time.monotonic() - begun < 20
-    writer.join()
-    assert [type(error) for error in raised] == [foreshore.Closed]
+    assert closed_beside(db, write) == [foreshore.Closed]
 
 
 def test_savepoints(db, accounts):

@@ -97,7 +97,7 @@ impl DbArgs {
     /// A directory without `FORESHORE` is a wrong `--dir`; one with a `FORESHORE` that nobody understands is damaged.
     pub fn not_opened(&self, error: foreshore::Error) -> Failure {
         match error {
-            foreshore::Error::Incompatible { .. } if !self.dir.join("FORESHORE").exists() => {
+            foreshore::Error::Incompatible { .. } if !is_database(&self.dir) => {
                 Failure::usage(error.to_string())
             }
             other => other.into(),
@@ -119,6 +119,11 @@ pub fn existing_table(db: &Database, name: &str) -> Outcome<ByteTable> {
             format!("there is no table {name:?}; there are {}", others.join(", "))
         }
     }))
+}
+
+/// Does this directory, as far as one can see, hold a database?
+pub fn is_database(dir: &Path) -> bool {
+    dir.join("FORESHORE").exists()
 }
 
 /// The file that a long command writes in the end must be writable: better known before than after. A pipe is not tried: whoever
@@ -151,7 +156,7 @@ pub fn ensure_outside(option: &str, file: &Path, dir: Option<&Path>) -> Outcome 
     let Some(place) = place else { return Ok(()) };
     // A directory that is yet to be made holds no place for it.
     let dir = dir.and_then(|dir| dir.canonicalize().ok());
-    if dir.is_some_and(|dir| place.starts_with(dir)) || place.join("FORESHORE").exists() {
+    if dir.is_some_and(|dir| place.starts_with(dir)) || is_database(&place) {
         return Err(Failure::usage(format!(
             "{option}: {} would lie within a database; name a file outside",
             file.display()

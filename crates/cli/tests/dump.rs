@@ -38,12 +38,7 @@ fn both_formats_restore_to_the_same_database() {
 #[test]
 fn a_dump_tells_of_prepared_transactions() {
     let shell = Shell::new();
-    let db = foreshore::Database::open(shell.database()).unwrap();
-    let table = db.byte_table("t").unwrap();
-    let tx = db.begin().unwrap();
-    tx.bytes(&table).put(b"k", b"v").unwrap();
-    tx.prepare("transfer 17").unwrap();
-    drop((db, table));
+    shell.prepare("transfer 17");
     let ran = shell.run(&["dump"]);
     assert!(ran.stderr.contains("note: 1 prepared transactions"), "{}", ran.stderr);
     let db = foreshore::Database::open(shell.database()).unwrap();

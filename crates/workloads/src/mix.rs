@@ -289,24 +289,12 @@ impl<X: TxSession> Worker for Client<'_, X> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::Durability;
-
-    fn run() -> RunSpec {
-        RunSpec {
-            threads: 1,
-            seconds: 1.0,
-            warm_up_seconds: 0.0,
-            durability: Durability::Relaxed,
-            cache_bytes: 1 << 20,
-            seed: 1,
-        }
-    }
 
     /// Also where the keys that there can be do not fit into 64 bits.
     #[test]
     fn too_many_rows_are_refused() {
         for n in [1 << 32, 12_912_720_851_596_686_132, u64::MAX] {
-            let outcome = MixSpec { update_ratio: 50, n }.check(&run());
+            let outcome = MixSpec { update_ratio: 50, n }.check(&RunSpec::brief());
             assert!(
                 matches!(&outcome, Err(BenchError::Usage(why)) if why.contains("at most 3 billion")),
                 "{outcome:?}"

@@ -109,6 +109,13 @@ impl<W: TxWorkload> TxArgs<W> {
 }
 
 impl RunSpec {
+    /// A run of one thread, for tests that look at what is said of it.
+    #[cfg(test)]
+    pub(crate) fn brief() -> Self {
+        let (seconds, warm_up_seconds, durability) = (1.0, 0.0, Durability::Relaxed);
+        Self { threads: 1, seconds, warm_up_seconds, durability, cache_bytes: 1 << 20, seed: 1 }
+    }
+
     fn check(&self) -> Result<(), BenchError> {
         let complaint = if !(1..=THREADS_MAX).contains(&self.threads) {
             "--threads: 1 to 1024"

@@ -434,18 +434,10 @@ fn right(number: u64, found: Option<bool>) -> Result<(), TxError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::Durability;
 
     fn rows(workload: Letter, n: u64) -> (Rows, Random) {
         let spec = YcsbSpec { workload, n, value_bytes: VALUE_BYTES_MIN };
-        let run = RunSpec {
-            threads: 1,
-            seconds: 1.0,
-            warm_up_seconds: 0.0,
-            durability: Durability::Relaxed,
-            cache_bytes: 0,
-            seed: 7,
-        };
+        let run = RunSpec::brief();
         (Rows::new(&spec, &run), Random::new(run.seed, 0))
     }
 

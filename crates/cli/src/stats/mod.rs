@@ -7,7 +7,7 @@
 pub mod inside;
 mod outside;
 
-use crate::args::DbArgs;
+use crate::args::{DbArgs, is_database};
 use crate::failure::{Failure, Outcome};
 use crate::signals::reader_is_gone;
 use clap::Args;
@@ -66,7 +66,7 @@ fn print(args: &StatsArgs) -> Outcome {
 
 fn watch(args: &StatsArgs, every: Duration) -> Outcome {
     args.db.ensure_exists()?;
-    if !args.db.dir.join("FORESHORE").exists() {
+    if !is_database(&args.db.dir) {
         let dir = args.db.dir.display();
         return Err(Failure::usage(format!("{dir} is no database; --dir names another directory")));
     }

@@ -34,6 +34,15 @@ impl Shell {
         self.path("foreshore.db")
     }
 
+    /// Leaves a prepared transaction in the database, which has nothing else but an empty table.
+    pub fn prepare(&self, gid: &str) {
+        let db = foreshore::Database::open(self.database()).expect("nobody else has it");
+        let table = db.byte_table("t").expect("a table");
+        let tx = db.begin().expect("a transaction");
+        tx.bytes(&table).put(b"k", b"v").expect("a write");
+        tx.prepare(gid).expect("prepared");
+    }
+
     /// Writes a file.
     pub fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
         let path = self.path(name);

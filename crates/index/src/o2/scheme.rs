@@ -254,7 +254,7 @@ impl Protocol for Optimistic {
             Ok(result) => result,
             Err(Restart) => {
                 let counts = (&tree.counters.restarts, &tree.counters.latched_reads);
-                read_again(&leaf.header.latch, counts, |_| Ok(read(leaf)))
+                read_again(&leaf.header.latch, counts, |_| Ok(look(leaf, &mut read)))
             }
         }
     }
@@ -325,15 +325,23 @@ fn try_read<'g, L: Lane, const F: usize, R>(
     leaf: &'g Leaf<L, F>,
     read: &mut impl FnMut(&'g Leaf<L, F>) -> R,
 ) -> Result<R, Restart> {
+    let seen = leaf.header.latch.optimistic();
+    let result = look(leaf, read);
+    seen.validate()?;
+    Ok(result)
+}
+
+#[inline(always)]
+fn look<'g, L: Lane, const F: usize, R>(
+    leaf: &'g Leaf<L, F>,
+    read: &mut impl FnMut(&'g Leaf<L, F>) -> R,
+) -> R {
     #[cfg(shuttle)]
     assert!(
         !leaf.header.pooled.load(std::sync::atomic::Ordering::Relaxed),
         "O1: met a block that was given back"
     );
-    let seen = leaf.header.latch.optimistic();
-    let result = read(leaf);
-    seen.validate()?;
-    Ok(result)
+    read(leaf)
 }
 
 #[cold]

@@ -61,7 +61,7 @@ impl Keys for StringKeys {
 
 /// A bijection of 64 bits.
 #[inline]
-pub fn scramble(x: u64) -> u64 {
+fn scramble(x: u64) -> u64 {
     mix(x.wrapping_add(GAMMA))
 }
 
