@@ -1,7 +1,7 @@
 //! Group commit: what is written together, and in which order it counts.
 //!
-//! A *flight* is a run of whole blocks on its way to the segments. Several are under way at once, each with its
-//! flusher. They are issued one after another, and they land in the same order: the durable LSN is the end of the
+//! A *flight* is a run of whole blocks on its way to the segments. Several are under way at once, each sent by a flusher, or by a
+//! thread that waits for it. They are issued one after another, and they land in the same order: the durable LSN is the end of the
 //! longest run of finished flights. While all are under way, commits gather for the next one; no timer is involved.
 //!
 //! A flight ends at a block boundary, so no block is written twice and flights never touch the same one. The last
@@ -21,18 +21,20 @@
 //! inserters.
 
 use super::Shared;
+use super::carrier::{Carriers, Taken};
 use super::doorbell::Doorbell;
 use super::flusher::wake_task;
-use super::options::{FLIGHTS, ceil_block};
+use super::options::{FLIGHTS, LogOptions, ceil_block};
 use super::record::{self, HEADER_BYTES};
 use super::waiters::Waiters;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crossbeam_utils::CachePadded;
 use foreshore_base::sync::AtomicU64;
 use foreshore_base::sync::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use foreshore_base::{Lsn, seeded_bug};
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 
 /// Which flight is asked for by somebody who is going to wait for it.
@@ -55,6 +57,7 @@ pub(super) struct Flights {
     progress: CachePadded<Progress>,
     /// The beginning of the record that the last issued flight cuts, or its end. One flight is issued at a time.
     issuing: Mutex<Lsn>,
+    pub carriers: Carriers,
     /// Flights under way, in order, and which of them have finished.
     landing: Mutex<VecDeque<(Flight, bool)>>,
     landed: Condvar,
@@ -90,7 +93,7 @@ pub(super) struct Flight {
 }
 
 impl Flights {
-    pub fn new(start: Lsn) -> Self {
+    pub fn new(start: Lsn, options: &LogOptions) -> Self {
         Self {
             doorbell: Doorbell::new(FLIGHTS),
             durable_waiters: Waiters::default(),
@@ -104,6 +107,7 @@ impl Flights {
                 waits_carried_before: AtomicU64::new(0),
             }),
             issuing: Mutex::new(start),
+            carriers: Carriers::new(options),
             landing: Mutex::default(),
             landed: Condvar::new(),
         }
@@ -136,8 +140,8 @@ impl Flights {
         self.doorbell.stop();
         drop(self.landing.lock());
         self.landed.notify_all();
-        self.durable_waiters.wake_threads();
-        self.flushed_waiters.wake_threads();
+        self.durable_waiters.wake_threads(Lsn::MAX);
+        self.flushed_waiters.wake_threads(Lsn::MAX);
     }
 
     /// Wakes the tasks that wait for what will never be durable.
@@ -147,19 +151,63 @@ impl Flights {
 }
 
 impl Shared {
-    /// Sends everything reserved so far on its way, as far as one flight carries it, and copies it into `blocks`, which hold one
-    /// flight. `None` if all is under way.
+    /// Sends what is reserved on its way, if it is not, as far as one flight carries it; waits for a flight to be free. Then wakes all
+    /// whose commits have landed. For a flusher.
+    ///
+    /// Errors: what stops the log.
+    pub(super) fn fly_next(&self) -> Result<()> {
+        let flown = self.fly(self.flights.issuing.lock());
+        self.wake_landed();
+        flown
+    }
+
+    /// The same, if that can be at once, for a thread that would wait for a flusher to do it: two threads that wake each other may take
+    /// as long as a fast device's sync. Tasks are left to the flushers: what they do here could want what the caller holds.
+    pub(super) fn fly_own(&self) {
+        let Some(boundary) = self.flights.issuing.try_lock() else { return };
+        if self.flights.landing.lock().len() >= FLIGHTS {
+            return;
+        }
+        // Whoever panicked here would leave a flight that never lands.
+        let panicked = || Error::Poisoned { cause: "a flight of the log panicked".into() };
+        let flown = catch_unwind(AssertUnwindSafe(|| self.fly(boundary)));
+        if let Err(e) = flown.unwrap_or_else(|_| Err(panicked())) {
+            self.fail(&e);
+        }
+        self.flights.flushed_waiters.wake_threads(self.ring.flushed());
+        self.flights.durable_waiters.wake_threads(self.flights.durable());
+        if self.flights.durable_waiters.has_task(self.flights.durable()) {
+            self.flights.doorbell.urge();
+        }
+    }
+
+    fn fly(&self, boundary: MutexGuard<'_, Lsn>) -> Result<()> {
+        let Some((flight, mut carrier)) = self.issue(boundary)? else { return Ok(()) };
+        let segment_bytes = self.options.segment_bytes;
+        self.segments.want(flight.end + self.options.ring() + segment_bytes);
+        if seeded_bug("log_ack_before_sync") {
+            self.land(flight);
+            self.wake_landed();
+        }
+        carrier.write(flight, &self.segments, segment_bytes)?;
+        drop(carrier); // before the flight is not under way (A1)
+        self.flights.counts.flights.fetch_add(1, Relaxed);
+        self.land(flight);
+        Ok(())
+    }
+
+    /// Begins a flight of what is reserved, and copies it. `None` if all is under way.
     ///
     /// Errors: the poison.
-    pub(super) fn issue(&self, blocks: &mut [u8]) -> Result<Option<Flight>> {
+    fn issue(&self, mut boundary: MutexGuard<'_, Lsn>) -> Result<Option<(Flight, Taken<'_>)>> {
         let flights = &self.flights;
-        let mut boundary = flights.issuing.lock();
         self.wait_for_a_free_flight()?;
         let start = flights.issued();
         let waits = flights.counts.waits.load(Relaxed);
         let Some(end) = self.choose_end(start) else { return Ok(None) };
         self.wait_completed(end)?; // F1; their writers only copy (F4)
-        let blocks = &mut blocks[..(end - start) as usize];
+        let Some(mut carrier) = flights.carriers.take() else { return self.poison.check().map(|()| None) };
+        let blocks = &mut carrier.blocks[..(end - start) as usize];
         self.ring.copy_out(start, blocks);
         let records;
         (*boundary, records) = self.count_records(*boundary, start, blocks);
@@ -174,7 +222,7 @@ impl Shared {
         if end == start + self.options.flight_bytes_max() {
             flights.doorbell.urge(); // what did not fit is still wanted
         }
-        Ok(Some(flight))
+        Ok(Some((flight, carrier)))
     }
 
     /// How many records but pads lie whole in what ends with `blocks`, the first one at `from`, and where the first one that does not
@@ -244,29 +292,31 @@ impl Shared {
     }
 
     /// `flight` is synced. It counts, with those behind it that are, once all before it are.
-    pub(super) fn land(&self, flight: Flight) {
+    fn land(&self, flight: Flight) {
         let flights = &self.flights;
-        {
-            let mut landing = flights.landing.lock();
-            for (under_way, finished) in landing.iter_mut() {
-                *finished |= under_way.end == flight.end;
-            }
-            let mut last = None;
-            while landing.front().is_some_and(|(_, finished)| *finished) {
-                last = landing.pop_front().map(|(flight, _)| flight);
-            }
-            let Some(last) = last else { return };
-            if self.poison.is_set() {
-                return; // F2
-            }
-            flights.progress.durable.store(last.end.0, Release);
-            let boundary = if seeded_bug("log_release_cut_record") { last.end } else { last.boundary };
-            self.ring.release(boundary); // F3
-            flights.landed.notify_all();
+        let mut landing = flights.landing.lock();
+        for (under_way, finished) in landing.iter_mut() {
+            *finished |= under_way.end == flight.end;
         }
+        let mut last = None;
+        while landing.front().is_some_and(|(_, finished)| *finished) {
+            last = landing.pop_front().map(|(flight, _)| flight);
+        }
+        let Some(last) = last else { return };
+        if self.poison.is_set() {
+            return; // F2
+        }
+        flights.progress.durable.store(last.end.0, Release);
+        let boundary = if seeded_bug("log_release_cut_record") { last.end } else { last.boundary };
+        self.ring.release(boundary); // F3
+        flights.landed.notify_all();
+    }
+
+    /// Wakes who waits for what has landed.
+    fn wake_landed(&self) {
         // Before any task, which may go on right here, and wait for what is written now.
-        flights.flushed_waiters.wake(self.ring.flushed(), wake_task);
-        let has_woken_tasks = flights.durable_waiters.wake(self.flights.durable(), wake_task);
+        self.flights.flushed_waiters.wake(self.ring.flushed(), wake_task);
+        let has_woken_tasks = self.flights.durable_waiters.wake(self.flights.durable(), wake_task);
         if has_woken_tasks {
             // What they write now can travel with the next flight, which then carries more: where they share a core with this
             // flusher, they need it for that. (Measured with the server: docs/results/2026-11-25-epyc-2core/serve-sync.txt.)

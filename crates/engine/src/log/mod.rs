@@ -1,8 +1,8 @@
 //! The log: one stream of records, written by many threads, durable in order.
 //!
 //! A writer *reserves* its bytes with one `fetch_add`, which decides the order and may happen under a page latch;
-//! *fills* them later, holding nothing; and *commits*, which waits as long as the durability asks. Flushers carry whole
-//! blocks of completed records from the ring to the segments.
+//! *fills* them later, holding nothing; and *commits*, which waits as long as the durability asks. Flights carry whole
+//! blocks of completed records from the ring to the segments: flushers see to them, and few committers to their own.
 //!
 //! ```text
 //! reserve ──► fill ──► completed prefix ──► flight issued ──► synced: durable ──► ring zeroed: flushed
@@ -16,7 +16,7 @@
 //! |---|---|
 //! | `ring.rs`, `memory.rs` | buffer, completion, completed prefix; the file that it is |
 //! | `record.rs`, `options.rs` | record format, checksum, pads; measures of segments and ring |
-//! | `durability.rs`, `flights.rs`, `flusher.rs` | what a commit waits for; group commit |
+//! | `durability.rs`, `flights.rs`, `carrier.rs`, `flusher.rs` | what a commit waits for; group commit |
 //! | `doorbell.rs`, `waiters.rs` | how flushers hear of work, and commits of its end |
 //! | `segments.rs` | files: preparing, recycling |
 //! | `reader.rs`, `stored.rs`, `tail.rs` | reading the log, finding and repairing its end |
@@ -44,6 +44,7 @@
 //! acknowledged falsely.
 
 mod backward;
+mod carrier;
 mod doorbell;
 mod durability;
 mod flights;
@@ -79,7 +80,6 @@ use crate::txn::SLOTS;
 use crate::waits::{Meter, Wait};
 use crossbeam_utils::CachePadded;
 use flights::Flights;
-use flusher::Flusher;
 use foreshore_base::Lsn;
 use foreshore_base::latch::assert_none_held;
 use foreshore_base::sync::Ordering::{Relaxed, SeqCst};
@@ -203,7 +203,7 @@ impl Log {
             reserved: CachePadded::new(AtomicU64::new(start.0)),
             promised: CachePadded::default(),
             ring: Ring::new(memory, start),
-            flights: Flights::new(start),
+            flights: Flights::new(start, &options),
             segments: Segments::open(vfs, options, poison.clone(), start)?,
             poison,
             threads: Threads::default(),
@@ -381,7 +381,7 @@ impl Log {
             return Poll::Ready(Err(forked));
         }
         if let Some(flight) = flight {
-            shared.want_durable(end, flight);
+            shared.want_durable(end, flight, shared.count_wait());
         }
         shared.flights.durable_waiters.enter_task(end, task, known);
         if shared.is_decided(end) { Poll::Ready(shared.decision(end)) } else { Poll::Pending }
@@ -455,6 +455,7 @@ impl Log {
     fn stop(&self) {
         self.shared.stop(Error::closed().as_cause());
         self.shared.threads.join_others(); // one that wakes a task may be the last to hold the database
+        self.shared.flights.carriers.give_up();
     }
 }
 
@@ -500,8 +501,8 @@ impl Shared {
     }
 
     fn start_flusher(self: &Arc<Self>) -> Result<()> {
-        let flusher = Flusher::new(self.clone());
-        self.start_thread("foreshore-log", || flusher.run())
+        let shared = self.clone();
+        self.start_thread("foreshore-log", move || flusher::run(&shared))
     }
 
     fn start_thread(self: &Arc<Self>, name: &str, run: impl FnOnce() + Send + 'static) -> Result<()> {
@@ -577,11 +578,21 @@ impl Shared {
     fn wait_durable(&self, end: Lsn) -> Result<()> {
         if !self.is_decided(end) {
             self.ensure_not_forked()?;
-            self.want_durable(end, Wanted::Own);
-            let decided = || self.is_decided(end);
-            self.waits.flush.time(|| self.flights.durable_waiters.wait(end, decided));
+            self.waits.flush.time(|| self.fly_or_wait(end));
         }
         self.decision(end)
+    }
+
+    /// Waits until it is decided whether what is below `end` is durable, and takes a flight there if it can.
+    fn fly_or_wait(&self, end: Lsn) {
+        let waits = self.count_wait();
+        if self.flights.issued() < end && self.are_few() {
+            self.fly_own();
+        }
+        if !self.is_decided(end) {
+            self.want_durable(end, Wanted::Own, waits);
+            self.flights.durable_waiters.wait(end, || self.is_decided(end));
+        }
     }
 
     fn ensure_not_forked(&self) -> Result<()> {
@@ -602,9 +613,14 @@ impl Shared {
         if self.flights.durable() >= end { Ok(()) } else { self.poison.check() }
     }
 
-    /// Somebody is going to wait until everything below `end` is durable: asks for a flight, unless it is under way.
-    fn want_durable(&self, end: Lsn, flight: Wanted) {
-        let waits = self.flights.counts.waits.fetch_add(1, Relaxed) + 1;
+    /// One commit more waits; returns how many did so far.
+    fn count_wait(&self) -> u64 {
+        self.flights.counts.waits.fetch_add(1, Relaxed) + 1
+    }
+
+    /// Somebody is going to wait until everything below `end` is durable, as the one of so many: asks for a flight, unless it is under
+    /// way.
+    fn want_durable(&self, end: Lsn, flight: Wanted, waits: u64) {
         if self.flights.issued() < end {
             match flight {
                 Wanted::Own => self.ask_for_flight(waits),
@@ -618,19 +634,22 @@ impl Shared {
     /// threads on a device that syncs in 0.11 ms: half as many gave 6.8 commits a sync, as many 7.0, twice as many 9.6,
     /// one flight at a time 12.5; the rates were 73, 76, 78 and 84 thousand commits a second.)
     ///
-    /// So few that each can have a flight of its own need not wait for each other: they would take turns. (Two threads,
-    /// files whose syncs sleep 0.3 and 1 ms: 1.6 to 3 times the commits, on a host that was slow to wake threads.)
-    ///
     /// A task that waits where a flusher wakes it, or closes the database there, keeps that flusher from the next flight: so the
     /// other one is called.
     fn ask_for_flight(&self, waits: u64) {
-        let [last, before] = self.flights.carried();
-        let are_few = last + before <= options::FLIGHTS as u64;
-        if are_few || self.flights.gathered(waits) >= 2 * last || is_of_an_engine() {
+        let [last, _] = self.flights.carried();
+        if self.are_few() || self.flights.gathered(waits) >= 2 * last || is_of_an_engine() {
             self.flights.doorbell.urge();
         } else {
             self.flights.doorbell.mention();
         }
+    }
+
+    /// Do so few commit that each can have a flight of its own? They need not wait for each other: they would take turns. (Two threads,
+    /// files whose syncs sleep 0.3 and 1 ms: 1.6 to 3 times the commits, on a host that was slow to wake threads.)
+    fn are_few(&self) -> bool {
+        let [last, before] = self.flights.carried();
+        last + before <= options::FLIGHTS as u64
     }
 
     /// Waits until every record below `end` is complete.

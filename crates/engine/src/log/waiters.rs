@@ -13,17 +13,16 @@ use std::thread::{self, Thread};
 
 #[derive(Default)]
 pub(super) struct Waiters {
-    queue: Mutex<BinaryHeap<Reverse<Waiter>>>,
+    threads: Queue<Thread>,
+    tasks: Queue<Waker>,
 }
 
-struct Waiter {
+/// Sleepers, the one with the least target first.
+struct Queue<S>(Mutex<BinaryHeap<Reverse<Waiter<S>>>>);
+
+struct Waiter<S> {
     target: Lsn,
-    sleeper: Sleeper,
-}
-
-enum Sleeper {
-    Thread(Thread),
-    Task(Waker),
+    sleeper: S,
 }
 
 /// Names the task that a waker wakes, as long as that waker is there.
@@ -45,7 +44,7 @@ impl Waiters {
         if reached() {
             return;
         }
-        self.enter(target, Sleeper::Thread(thread::current()));
+        self.threads.enter(target, thread::current());
         // The waker moves its LSN, then locks the queue: either it finds the entry, or this sees the LSN. An entry left
         // behind here wakes its thread once for nothing, which every park must bear.
         while !reached() {
@@ -60,67 +59,77 @@ impl Waiters {
         if *known != Some(TaskName::of(task)) {
             let task = task.clone();
             *known = Some(TaskName::of(&task));
-            self.enter(target, Sleeper::Task(task));
+            self.tasks.enter(target, task);
         }
     }
 
-    fn enter(&self, target: Lsn, sleeper: Sleeper) {
-        self.queue.lock().push(Reverse(Waiter { target, sleeper }));
+    /// Wakes the threads that wait for `passed` or less.
+    pub fn wake_threads(&self, passed: Lsn) {
+        self.threads.leave(passed).for_each(|thread| thread.unpark());
     }
 
-    /// Wakes all threads, whatever they wait for. Tasks are left to [`Waiters::wake`].
-    pub fn wake_threads(&self) {
-        self.queue.lock().retain(|waiter| match &waiter.0.sleeper {
-            Sleeper::Thread(thread) => {
-                thread.unpark();
-                false
-            }
-            Sleeper::Task(_) => true,
-        });
+    /// Does a task wait for `passed` or less?
+    pub fn has_task(&self, passed: Lsn) -> bool {
+        self.tasks.has(passed)
     }
 
     /// Wakes everyone who waits for `passed` or less, by a thread that holds nothing: tasks may go on right here, so threads, for which
     /// they may wait there, come first. Each task is given to `wake_task`. Was there one?
     pub fn wake(&self, passed: Lsn, wake_task: impl Fn(Waker)) -> bool {
-        let (mut woken, mut tasks) = (Vec::new(), Vec::new());
-        let mut queue = self.queue.lock();
-        while queue.peek().is_some_and(|waiter| waiter.0.target <= passed) {
-            woken.extend(queue.pop());
-        }
-        drop(queue);
-        for Reverse(Waiter { sleeper, .. }) in woken {
-            match sleeper {
-                Sleeper::Thread(thread) => thread.unpark(),
-                Sleeper::Task(task) => tasks.push(task),
-            }
-        }
-        let has_task = !tasks.is_empty();
-        tasks.into_iter().for_each(wake_task);
+        self.wake_threads(passed);
+        let tasks = self.tasks.leave(passed);
+        let has_task = tasks.len() > 0;
+        tasks.for_each(wake_task);
         has_task
     }
 
-    /// How many wait.
+    /// How many threads wait.
     #[cfg(test)]
     pub fn len(&self) -> usize {
-        self.queue.lock().len()
+        self.threads.0.lock().len()
     }
 }
 
-impl PartialEq for Waiter {
+impl<S> Queue<S> {
+    fn enter(&self, target: Lsn, sleeper: S) {
+        self.0.lock().push(Reverse(Waiter { target, sleeper }));
+    }
+
+    fn has(&self, passed: Lsn) -> bool {
+        self.0.lock().peek().is_some_and(|waiter| waiter.0.target <= passed)
+    }
+
+    /// Takes out who waits for `passed` or less.
+    fn leave(&self, passed: Lsn) -> impl ExactSizeIterator<Item = S> + use<S> {
+        let (mut queue, mut reached) = (self.0.lock(), Vec::new());
+        while queue.peek().is_some_and(|waiter| waiter.0.target <= passed) {
+            reached.extend(queue.pop());
+        }
+        reached.into_iter().map(|waiter| waiter.0.sleeper)
+    }
+}
+
+impl<S> Default for Queue<S> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<S> PartialEq for Waiter<S> {
     fn eq(&self, other: &Self) -> bool {
         self.target == other.target
     }
 }
 
-impl Eq for Waiter {}
+impl<S> Eq for Waiter<S> {}
 
-impl PartialOrd for Waiter {
+impl<S> PartialOrd for Waiter<S> {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Waiter {
+impl<S> Ord for Waiter<S> {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.target.cmp(&other.target)
     }

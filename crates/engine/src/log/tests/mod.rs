@@ -4,6 +4,7 @@ mod basic;
 mod crash;
 mod faults;
 mod handles;
+mod own_flights;
 mod speed;
 mod stress;
 mod tasks;
