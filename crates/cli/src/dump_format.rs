@@ -20,10 +20,10 @@
 //! comes first: to other engines it is data like any other.
 
 use crate::args::spelled;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Outcome, is_bad_input};
 use crate::text::{escape, hex, unescape, unhex};
 use clap::ValueEnum;
-use std::io::{BufRead, Write};
+use std::io::{self, BufRead, Write};
 
 /// The database that is only in dumps: name of a table → its [`TableKind`](crate::table_kind::TableKind) as text.
 pub const INDEXES: &str = "foreshore.indexes";
@@ -173,8 +173,7 @@ impl<R: BufRead> Reader<R> {
 
     fn next_line(&mut self) -> Outcome<bool> {
         self.line.clear();
-        let bytes =
-            self.input.read_until(b'\n', &mut self.line).map_err(|e| Failure::io("reading the dump", &e))?;
+        let bytes = self.input.read_until(b'\n', &mut self.line).map_err(|e| unreadable(&e))?;
         if bytes == 0 {
             return Ok(false);
         }
@@ -195,6 +194,14 @@ impl<R: BufRead> Reader<R> {
     /// The line read last.
     pub fn place(&self) -> String {
         format!("the dump's line {}", self.number)
+    }
+}
+
+/// The failure that a dump cannot be read: it is no good, or the system refused.
+pub fn unreadable(cause: &io::Error) -> Failure {
+    match is_bad_input(cause.kind()) {
+        true => Failure::usage(format!("reading the dump: {cause}; the file is incomplete or damaged")),
+        false => Failure::io("reading the dump", cause),
     }
 }
 

@@ -129,7 +129,6 @@ impl From<csv::Error> for Failure {
                     "reading CSV: the row in line {line} has {len} fields, and the header has {expected_len}"
                 ))
             }
-            // The input is cut short, or no gzip after all.
             csv::ErrorKind::Io(cause) if is_bad_input(cause.kind()) => {
                 Self::usage(format!("reading CSV: {cause}; the file is incomplete or damaged"))
             }
@@ -139,7 +138,8 @@ impl From<csv::Error> for Failure {
     }
 }
 
-fn is_bad_input(kind: io::ErrorKind) -> bool {
+/// Is it the input that is wrong, cut short or no gzip after all, and not that the system refused?
+pub fn is_bad_input(kind: io::ErrorKind) -> bool {
     matches!(kind, io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput)
 }
 

@@ -2,7 +2,7 @@
 
 use crate::args::DbArgs;
 use crate::backup;
-use crate::dump_format::{Header, INDEXES, Reader};
+use crate::dump_format::{Header, INDEXES, Reader, unreadable};
 use crate::failure::{Failure, Outcome};
 use crate::output::{grouped, tell};
 use crate::profile::ProfileArgs;
@@ -89,25 +89,30 @@ fn load_dump(args: &RestoreArgs, file: &Path) -> Outcome {
     }
     let input = source::open(file).map_err(|e| Failure::io(file.display(), &e))?;
     let mut input = BufReader::with_capacity(1 << 16, input);
+    // What is wrong so far is better known before a database is created for it.
     ensure_dump(&mut input)?;
     let mut dump = Reader::new(input);
+    let first = dump.header()?;
     let db = args.db.open_or_create(args.profile.advise(args.db.builder())?)?;
-    let restored = restore(args, &db, &mut dump).map_err(|failure| {
-        failure.note(
+    let mut told = Told::default();
+    restore(args, &db, &mut dump, first, &mut told).map_err(|failure| match told.has_put {
+        true => failure.note(
             "rows above that line may be restored already; restoring the mended dump again does no harm",
-        )
+        ),
+        false => failure,
     })?;
     db.close()?;
+    let restored = told.restored;
     if let Some(table) = args.table.as_ref().filter(|table| !restored.iter().any(|r| r.table == **table)) {
         return Err(Failure::absent(format!("the dump has no table {table:?}")));
     }
     print(args, &restored)
 }
 
-/// Better known before a database is created for it. An empty text is the dump of a database without tables, too.
+/// An empty text is the dump of a database without tables, too.
 fn ensure_dump(input: &mut impl BufRead) -> Outcome {
     const BEGIN: &[u8] = b"VERSION=3";
-    let read = input.fill_buf().map_err(|e| Failure::io("reading the dump", &e))?;
+    let read = input.fill_buf().map_err(|e| unreadable(&e))?;
     if read.is_empty() {
         tell("note: the dump is empty, so nothing was restored; did the command that made it fail?");
     }
@@ -140,23 +145,31 @@ struct Told {
     /// Tables whose columns it knows.
     described: HashSet<Vec<u8>>,
     restored: Vec<Restored>,
+    /// Is there a row that was put?
+    has_put: bool,
 }
 
-fn restore(args: &RestoreArgs, db: &Database, dump: &mut Reader<impl BufRead>) -> Outcome<Vec<Restored>> {
-    let mut told = Told::default();
-    while let Some(header) = dump.header()? {
+/// Restores the table of the header `next`, which has been read, and all behind it.
+fn restore(
+    args: &RestoreArgs,
+    db: &Database,
+    dump: &mut Reader<impl BufRead>,
+    mut next: Option<Header>,
+    told: &mut Told,
+) -> Outcome {
+    while let Some(header) = next {
         if header.table.as_deref() == Some(INDEXES) {
             read_kinds(dump, &header, &mut told.kinds)?;
-            continue;
+        } else {
+            let name = header.table.clone().or_else(|| args.table.clone()).ok_or_else(|| {
+                Failure::usage("the dump does not say which table this is; name one with --table")
+            })?;
+            restore_table(args, db, dump, &header, name, told)?;
         }
-        let name = header.table.clone().or_else(|| args.table.clone()).ok_or_else(|| {
-            Failure::usage("the dump does not say which table this is; name one with --table")
-        })?;
-        restore_table(args, db, dump, &header, name, &mut told)?;
+        next = dump.header()?;
     }
     // One sync for everything: no row was acknowledged before.
-    db.sync()?;
-    Ok(told.restored)
+    Ok(db.sync()?)
 }
 
 fn read_kinds(dump: &mut Reader<impl BufRead>, header: &Header, kinds: &mut Kinds) -> Outcome {
@@ -211,7 +224,7 @@ fn restore_table(
                 ))
             })?;
             target.put(&key, &value).map_err(|error| Failure::from(error).at(dump.place()))?;
-            rows += 1;
+            (rows, told.has_put) = (rows + 1, true);
             meter.set(rows, || format!("{} rows of {name}", grouped(rows)));
         }
     }

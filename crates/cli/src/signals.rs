@@ -44,6 +44,24 @@ impl Terminal {
     }
 }
 
+/// Drops what has been typed and not read, and what follows it at once: the rest of what is pasted.
+pub fn drop_typed() {
+    const PAUSE_MS: libc::c_int = 100;
+    loop {
+        let mut stdin = libc::pollfd { fd: libc::STDIN_FILENO, events: libc::POLLIN, revents: 0 };
+        // SAFETY: the first call keeps nothing; the second reads and writes one `pollfd`, and keeps nothing.
+        let found = unsafe {
+            libc::tcflush(libc::STDIN_FILENO, libc::TCIFLUSH);
+            libc::poll(&mut stdin, 1, PAUSE_MS)
+        };
+        if found <= 0 || stdin.revents != libc::POLLIN {
+            break;
+        }
+    }
+    // SAFETY: the call keeps nothing. (A line without its end is not told by `poll`.)
+    unsafe { libc::tcflush(libc::STDIN_FILENO, libc::TCIFLUSH) };
+}
+
 /// Has whoever read our output gone (`foreshore stats --watch | head -1`)? Who writes finds out anyway.
 pub fn reader_is_gone() -> bool {
     let mut stdout = libc::pollfd { fd: libc::STDOUT_FILENO, events: 0, revents: 0 };

@@ -95,6 +95,12 @@ fn what_is_no_dump_creates_no_database() {
     assert!(complaint.contains("--from-backup ."), "{complaint}");
     let complaint = shell.fails(2, &["restore", "--from-backup", "absent"]);
     assert!(complaint.contains("absent is no directory"), "{complaint}");
+    let dump = "VERSION=3\nformat=print\nHEADER=END\n k\n v\nDATA=END\n";
+    for (dump, told) in [(dump.replace('\n', "\r\n"), "CR LF"), (dump[..24].to_owned(), "incomplete")] {
+        let args = ["restore", "--table", "t", "-"];
+        let ran = shell.run_with(&args, dump.as_bytes()).expect(2, &args);
+        assert!(ran.stderr.contains(told) && !ran.stderr.contains("restored already"), "{}", ran.stderr);
+    }
     assert!(!shell.database().exists());
 }
 
@@ -106,6 +112,12 @@ fn a_cut_dump_is_refused() {
     let args = ["restore", "--dir", "copy.db", "-"];
     let ran = shell.run_with(&args, cut.as_bytes()).expect(2, &args);
     assert!(ran.stderr.contains("incomplete"), "{}", ran.stderr);
+    // Gzip's head, and a block as it is, of which one byte is missing.
+    let len = cut.len() as u16 + 1;
+    let head = [&b"\x1f\x8b\x08\0\0\0\0\0\0\xff\x01"[..], &len.to_le_bytes(), &(!len).to_le_bytes()];
+    let gzipped = [&head.concat(), cut.as_bytes()].concat();
+    let ran = shell.run_with(&args, &gzipped).expect(2, &args);
+    assert!(ran.stderr.contains("incomplete or damaged"), "{}", ran.stderr);
 }
 
 /// What is left of a line looks like a shorter key or value: it must not take the place of a row that is whole.

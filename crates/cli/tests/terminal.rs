@@ -114,6 +114,31 @@ fn a_byte_that_is_no_text_ends_nothing() {
     assert_eq!(shell.ok(&["scan", "--table", "t"]), "a\t1\n");
 }
 
+/// The editor drops what it has read so far: without its beginning, the rest would be run row by row.
+#[test]
+fn nothing_behind_a_byte_that_is_no_text_is_run() {
+    let shell = Shell::new();
+    let mut typed = Typed::begin(&shell);
+    let rows: String = (0..100).map(|n| format!("put t x{n:03} 1\n")).collect();
+    let pasted =
+        [format!("{PASTE_BEGINS}begin\nput t Jos").as_bytes(), b"\xe9 30\n", rows.as_bytes()].concat();
+    typed.types(pasted).types(format!("rollback\n{PASTE_ENDS}\r"));
+    typed.until("not UTF-8").until("foreshore> ").types("put t a 1\r").until("foreshore> ");
+    typed.quit();
+    assert_eq!(shell.ok(&["scan", "--table", "t"]), "a\t1\n");
+}
+
+#[test]
+fn a_value_may_have_line_breaks() {
+    let shell = Shell::new();
+    let mut typed = Typed::begin(&shell);
+    typed.types(format!("{PASTE_BEGINS}put t a '1\n\n2'\nput t b 3\n.help count{PASTE_ENDS}\r"));
+    typed.until("Usage: count").until("foreshore> ");
+    typed.types("put t c '4\x16\n5'\r").until("foreshore> ");
+    typed.quit();
+    assert_eq!(shell.ok(&["scan", "--table", "t"]), "a\t1\\0a\\0a2\nb\t3\nc\t4\\0a5\n");
+}
+
 /// As a script they are: the lines behind one that fails rely on it.
 #[test]
 fn what_is_pasted_is_run_line_by_line_until_one_fails() {

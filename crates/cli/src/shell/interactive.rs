@@ -5,10 +5,12 @@ use crate::output::{Output, tell};
 use crate::shell::complete::Complete;
 use crate::shell::script::Script;
 use crate::shell::session::{Next, Session};
+use crate::signals::drop_typed;
 use rustyline::error::ReadlineError;
 use rustyline::history::DefaultHistory;
 use rustyline::{CompletionType, Config, Editor};
 use std::io;
+use std::mem;
 use std::path::{Path, PathBuf};
 
 /// Lines that are kept.
@@ -59,7 +61,8 @@ fn ask(session: &mut Session, lines: &mut Lines, mut history: History) -> Outcom
             Err(ReadlineError::Eof) => break Ok(()),
             // At least one byte was read, so a broken terminal does not come here again and again.
             Err(ReadlineError::Io(error)) if error.kind() == io::ErrorKind::InvalidData => {
-                tell("\nwhat was typed is not UTF-8 text, and is dropped; .hex on takes any bytes");
+                drop_typed(); // or what is pasted would go on in the middle of a line
+                tell("\nwhat was typed or pasted is not UTF-8 text, and is dropped; .hex on takes any bytes");
                 continue;
             }
             Err(error) => break Err(terminal(error)),
@@ -86,7 +89,7 @@ fn ask(session: &mut Session, lines: &mut Lines, mut history: History) -> Outcom
 
 /// Runs a line, or several that were pasted at once: the first that fails ends them, as in a script.
 fn run_entered(session: &mut Session, entered: &str) -> Outcome<Next> {
-    let lines: Vec<_> = entered.lines().filter(|line| !line.trim().is_empty()).collect();
+    let lines = split(entered);
     for (run, line) in lines.iter().enumerate() {
         session.interrupt().heed().map_err(|failure| left_out(failure, lines.len() - run))?;
         let done = match session.line(line) {
@@ -98,6 +101,22 @@ fn run_entered(session: &mut Session, entered: &str) -> Outcome<Next> {
         }
     }
     Ok(Next::Line)
+}
+
+/// The lines. One in which a quote is open goes on in the next: a value may have line breaks.
+fn split(entered: &str) -> Vec<String> {
+    let (mut lines, mut open) = (Vec::new(), String::new());
+    for line in entered.lines() {
+        if !open.is_empty() {
+            open.push('\n');
+        }
+        open.push_str(line);
+        if shlex::split(&open).is_some() {
+            lines.extend(Some(mem::take(&mut open)).filter(|line| !line.trim().is_empty()));
+        }
+    }
+    lines.extend(Some(open).filter(|rest| !rest.is_empty()));
+    lines
 }
 
 /// Adds how many of the lines a failure leaves out.
