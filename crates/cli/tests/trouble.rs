@@ -253,6 +253,16 @@ fn where_results_go_is_tried_before_the_work() {
     }
 }
 
+/// It would measure the engine as it is, under another's name.
+#[test]
+fn a_benchmark_without_the_old_primitives_that_are_asked_for_is_refused() {
+    let shell = Shell::new();
+    let bench = ["bench", "kv", "--workload", "get", "--dir", "."];
+    let ran = shell.command(&bench).env("FORESHORE_OLD", "log-mutex").output().expect("it starts");
+    let told = String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.status.code() == Some(2) && told.contains("cargo xtask stages"), "{told}");
+}
+
 /// Ctrl-C ends what would take minutes; what it had made for itself is gone with it.
 #[test]
 fn an_interrupted_benchmark_leaves_nothing() {

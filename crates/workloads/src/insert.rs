@@ -6,7 +6,7 @@
 use crate::fill;
 use crate::keys::{VALUE_BYTES_MAX, VALUE_BYTES_MIN};
 use crate::kv::{BenchError, Tell};
-use crate::spec::CALL_ROWS_MAX;
+use crate::spec::{CALL_BYTES_MAX, CALL_ROWS_MAX};
 use crate::timed::Worker;
 use crate::tx_batch;
 use crate::tx_report::{Describe, Rate, Report};
@@ -53,16 +53,19 @@ impl TxWorkload for InsertSpec {
     type Report = Report<Self>;
 
     fn check(&self, _run: &RunSpec) -> Result<(), BenchError> {
+        let rows = self.rows_per_commit.min(self.rows_per_call as u64);
         let complaint = if self.rows_per_commit == 0 {
             "--rows-per-commit: at least one".to_owned()
         } else if self.rows_per_call == 0 {
             "--rows-per-call: at least one".to_owned()
-        } else if self.rows_per_commit.min(self.rows_per_call as u64) > CALL_ROWS_MAX {
+        } else if rows > CALL_ROWS_MAX {
             "--rows-per-call: at most a million, unless --rows-per-commit is less".to_owned()
         } else if self.row_bytes < KEY_BYTES + VALUE_BYTES_MIN {
             format!("--row-bytes: at least {}, so that rows can be checked", KEY_BYTES + VALUE_BYTES_MIN)
         } else if self.row_bytes > KEY_BYTES + VALUE_BYTES_MAX {
             format!("--row-bytes: at most {}", KEY_BYTES + VALUE_BYTES_MAX)
+        } else if rows * self.row_bytes as u64 > CALL_BYTES_MAX {
+            "--rows-per-call, --row-bytes: at most 4 GiB a call".to_owned()
         } else {
             return Ok(());
         };
@@ -173,12 +176,12 @@ mod tests {
     /// They would end in a panic.
     #[test]
     fn calls_of_too_many_rows_are_refused() {
-        let check = |rows_per_call| {
-            InsertSpec { rows_per_commit: u64::MAX, rows_per_call, row_bytes: 100 }.check(&RunSpec::brief())
+        let check = |rows_per_call, row_bytes| {
+            InsertSpec { rows_per_commit: u64::MAX, rows_per_call, row_bytes }.check(&RunSpec::brief())
         };
-        check(1_000_000).unwrap();
-        for rows_per_call in [1_000_001, usize::MAX] {
-            let outcome = check(rows_per_call);
+        check(1_000_000, 100).unwrap();
+        for (rows_per_call, row_bytes) in [(1_000_001, 100), (usize::MAX, 100), (1_000_000, 100_000)] {
+            let outcome = check(rows_per_call, row_bytes);
             assert!(
                 matches!(&outcome, Err(BenchError::Usage(why)) if why.contains("--rows-per-call")),
                 "{outcome:?}"

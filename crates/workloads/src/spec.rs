@@ -41,6 +41,9 @@ pub(crate) const THREADS_MAX: usize = 1024;
 /// Most rows of a call: a thread has as many made before it begins.
 pub(crate) const CALL_ROWS_MAX: u64 = 1_000_000;
 
+/// Bytes of values that one call takes at most: each thread holds as many.
+pub(crate) const CALL_BYTES_MAX: u64 = 4 << 30;
+
 /// Most rows of a run: so many can be put into a random order.
 const ROWS_MAX: u64 = 1 << 63;
 
@@ -129,6 +132,8 @@ impl KvSpec {
             "--batch: at least one row, and more than one only for put".to_owned()
         } else if self.n.min(self.batch as u64) > CALL_ROWS_MAX {
             "--batch: at most a million rows, unless --n is less".to_owned()
+        } else if self.n.min(self.batch as u64) * self.value_bytes as u64 > CALL_BYTES_MAX {
+            "--batch, --value-bytes: at most 4 GiB a call".to_owned()
         } else if self.workload == Workload::Bulk && self.threads > 1 {
             "--threads: a bulk load is one sorted stream, so one thread".to_owned()
         } else {
@@ -157,16 +162,18 @@ mod tests {
     /// They would end in a panic.
     #[test]
     fn what_no_machine_holds_is_refused() {
-        let check = |flags: [&str; 4]| {
+        let check = |flags: &[&str]| {
             let line = ["kv", "--dir", ".", "--workload", "put", "--key-bytes", "8"];
-            CommandLine::parse_from(line.into_iter().chain(flags)).args.spec.check()
+            CommandLine::parse_from(line.iter().chain(flags)).args.spec.check()
         };
-        let refused = |flags, why: &str| match check(flags) {
+        let refused = |flags: &[&str], why: &str| match check(flags) {
             Err(BenchError::Usage(text)) => assert!(text.starts_with(why), "{text}"),
             other => panic!("{flags:?}: {other:?}"),
         };
-        check(["--n", "9223372036854775808", "--batch", "1000000"]).unwrap();
-        refused(["--n", "9223372036854775809", "--batch", "1"], "--n");
-        refused(["--n", "9223372036854775808", "--batch", "1000001"], "--batch");
+        check(&["--n", "9223372036854775808", "--batch", "1000000"]).unwrap();
+        check(&["--batch", "16", "--value-bytes", "268435456"]).unwrap();
+        refused(&["--n", "9223372036854775809", "--batch", "1"], "--n");
+        refused(&["--n", "9223372036854775808", "--batch", "1000001"], "--batch");
+        refused(&["--batch", "17", "--value-bytes", "268435456"], "--batch, --value-bytes");
     }
 }

@@ -29,6 +29,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Most rows of a scan.
 const SCAN_ROWS_MAX: u64 = 100;
 
+/// Rows at most: something of each is kept, to be checked at the end.
+const CHECKED_ROWS_MAX: u64 = 1 << 32;
+
 /// Which of the core workloads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -98,8 +101,8 @@ impl TxWorkload for YcsbSpec {
     type Report = Report<Self>;
 
     fn check(&self, _run: &RunSpec) -> Result<(), BenchError> {
-        let complaint = if self.n == 0 {
-            "--n: at least one row".to_owned()
+        let complaint = if !(1..=CHECKED_ROWS_MAX).contains(&self.n) {
+            "--n: at least one row, at most 2^32".to_owned()
         } else if self.value_bytes < VALUE_BYTES_MIN {
             format!("--value-bytes: at least {VALUE_BYTES_MIN}, so that values can be checked")
         } else if self.value_bytes > VALUE_BYTES_MAX {
@@ -439,6 +442,17 @@ mod tests {
         let spec = YcsbSpec { workload, n, value_bytes: VALUE_BYTES_MIN };
         let run = RunSpec::brief();
         (Rows::new(&spec, &run), Random::new(run.seed, 0))
+    }
+
+    /// They would end in a panic.
+    #[test]
+    fn more_rows_than_can_be_remembered_are_refused() {
+        let check =
+            |n| YcsbSpec { workload: Letter::A, n, value_bytes: VALUE_BYTES_MIN }.check(&RunSpec::brief());
+        check(1 << 32).unwrap();
+        for n in [0, 1 << 33, u64::MAX] {
+            assert!(matches!(check(n), Err(BenchError::Usage(why)) if why.starts_with("--n")));
+        }
     }
 
     /// Loaded rows grow older by those that are inserted; none of the latest is passed over.

@@ -6,7 +6,7 @@ mod kv;
 mod on_tables;
 mod tx_bench;
 
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::stats::parse_seconds;
 use clap::{Args, Subcommand};
 use foreshore_workloads::insert::InsertSpec;
@@ -116,6 +116,7 @@ Every value read is checked, and at the end every row with its last value.";
 
 /// Runs `bench`.
 pub fn run(args: &BenchArgs) -> Outcome {
+    ensure_old_primitives()?;
     let watch = args.watch;
     match &args.command {
         BenchCommand::Index(args) => index::run(args),
@@ -128,4 +129,16 @@ pub fn run(args: &BenchArgs) -> Outcome {
         BenchCommand::Tx(args) => args.run(watch),
         BenchCommand::Ycsb(args) => args.run(watch),
     }
+}
+
+/// A build without old primitives would do without them, and be taken for one that has them.
+fn ensure_old_primitives() -> Outcome {
+    let wanted = std::env::var_os("FORESHORE_OLD").is_some_and(|named| !named.is_empty());
+    if !wanted || cfg!(foreshore_stages) {
+        return Ok(());
+    }
+    Err(Failure::usage(
+        "FORESHORE_OLD: this build has no old primitives; `cargo xtask stages` makes target/stages/release/foreshore, \
+         which has",
+    ))
 }
