@@ -2,9 +2,11 @@
 
 use crate::args::{DbArgs, existing_table};
 use crate::failure::Outcome;
-use crate::schema::{Schema, ensure_not_schemas};
+use crate::schema::{SCHEMAS, Schema, ensure_not_schemas};
 use clap::Args;
+use foreshore::{Database, Error};
 use serde_json::json;
+use std::ops::ControlFlow;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -27,15 +29,37 @@ pub struct DropArgs {
 
 /// Runs `drop`.
 pub fn run(args: &DropArgs) -> Outcome {
-    ensure_not_schemas(&args.table)?;
     let db = args.db.open()?;
-    drop(existing_table(&db, &args.table)?);
-    db.drop_table(&args.table)?;
-    Schema::forget(&db, &args.table)?;
+    if !drop_table(&db, &args.table)? {
+        return existing_table(&db, &args.table).map(drop); // which says what tables there are
+    }
     db.close()?;
     let mut out = args.db.output();
     if out.is_json() {
         out.object(&json!({"table": args.table, "dropped": true}))?;
     }
     out.finish()
+}
+
+/// Removes a table and its schema; `false` if there is no such table.
+///
+/// Errors: usage, for the table of schemas, unless it is damaged: then who gives it up can go on with all others. Corruption, before
+/// anything is removed, if the table's schema is out of reach.
+pub fn drop_table(db: &Database, table: &str) -> Outcome<bool> {
+    match table {
+        SCHEMAS if schemas_are_damaged(db) => {}
+        _ => ensure_not_schemas(table)?,
+    }
+    Schema::stored(db, table)?;
+    let was_there = db.drop_table(table)?;
+    if was_there {
+        Schema::forget(db, table)?;
+    }
+    Ok(was_there)
+}
+
+fn schemas_are_damaged(db: &Database) -> bool {
+    let schemas = db.existing_byte_table(SCHEMAS);
+    let walked = schemas.map(|schemas| schemas.scan_keys(.., |_| ControlFlow::Continue(())));
+    matches!(walked, Some(Err(Error::Corrupt { .. })))
 }

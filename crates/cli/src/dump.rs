@@ -3,9 +3,10 @@
 use crate::args::{DbArgs, ensure_outside, existing_table};
 use crate::backup::tell_of_prepared;
 use crate::dump_format::{Format, INDEXES, ensure_one_line, write_end, write_header, write_row};
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Kind, Outcome};
+use crate::output::tell;
 use crate::progress::Meter;
-use crate::schema::SCHEMAS;
+use crate::schema::{SCHEMAS, Schema};
 use crate::table_kind::TableKind;
 use crate::whole_file::WholeFile;
 use clap::Args;
@@ -55,8 +56,9 @@ pub fn run(args: &DumpArgs) -> Outcome {
     match &args.output {
         None => {
             let mut out = args.db.output();
-            dump(args, &db, &names, out.raw())?;
-            out.finish()
+            let dumped = dump(args, &db, &names, out.raw());
+            out.finish()?; // what there is, before it is told what there is not
+            dumped
         }
         Some(path) => {
             let mut out = WholeFile::create(path)?;
@@ -79,24 +81,34 @@ fn ensure_spelled(args: &DumpArgs, names: &[String]) -> Outcome {
 }
 
 fn dump(args: &DumpArgs, db: &Database, names: &[String], out: &mut impl Write) -> Outcome {
-    match &args.table {
-        None => {
-            dump_indexes(db, names, args.format, out)?;
-            // Schemas first: whoever restores them hears of a table that has others before its rows get any company.
-            let (schemas, tables): (Vec<_>, Vec<_>) = names.iter().partition(|name| *name == SCHEMAS);
-            schemas
-                .into_iter()
-                .chain(tables)
-                .try_for_each(|name| dump_table(db, name, None, args.format, out))
-        }
-        Some(table) => {
-            dump_indexes(db, std::slice::from_ref(table), args.format, out)?;
-            if table != SCHEMAS && names.iter().any(|name| name == SCHEMAS) {
-                dump_table(db, SCHEMAS, Some(table), args.format, out)?;
-            }
-            dump_table(db, table, None, args.format, out)
-        }
+    let wanted = args.table.as_ref().map_or(names, std::slice::from_ref);
+    dump_indexes(db, wanted, args.format, out)?;
+    // Schemas first: whoever restores them hears of a table that has others before its rows get any company.
+    let described = match &args.table {
+        Some(table) => dump_schema(db, table, args.format, out),
+        None if names.iter().any(|name| name == SCHEMAS) => dump_schemas(db, args.format, out),
+        None => Ok(()),
+    };
+    let damage = match described {
+        Err(damage) if damage.kind == Kind::Corrupt => Some(without_schemas(args, damage)?),
+        _ => described.map(|()| None)?,
+    };
+    let mut tables = wanted.iter().filter(|name| args.table.is_some() || *name != SCHEMAS);
+    tables.try_for_each(|name| dump_table(db, name, args.format, out))?;
+    damage.map_or(Ok(()), Err)
+}
+
+/// The tables go on without the schemas that are damaged, which is told at once: one of them may fail, too.
+///
+/// Errors: the damage, if there is to be a file, which is there only when all of it is.
+fn without_schemas(args: &DumpArgs, damage: Failure) -> Outcome<Failure> {
+    if args.output.is_some() {
+        return Err(
+            damage.note("a file gets only what is whole; leave out --output, and stdout gets the rest")
+        );
     }
+    tell(format_args!("note: {damage}"));
+    Ok(damage.reported())
 }
 
 /// Writes which of the tables have another index or leaf size than the usual one; nothing at all if none has.
@@ -116,21 +128,42 @@ fn dump_indexes(db: &Database, names: &[String], format: Format, out: &mut impl 
     write_end(out)
 }
 
-/// Writes a table, or only its row `key`; of the latter, nothing at all if there is none.
-fn dump_table(db: &Database, name: &str, key: Option<&str>, format: Format, out: &mut impl Write) -> Outcome {
-    let table = db.byte_table(name)?;
-    if let Some(key) = key {
-        let Some(value) = table.get(key.as_bytes())? else { return Ok(()) };
-        write_header(out, name, format)?;
-        write_row(out, format, key.as_bytes(), &value)?;
-        return write_end(out);
+/// Writes the row that describes `table`; nothing at all if there is none.
+fn dump_schema(db: &Database, table: &str, format: Format, out: &mut impl Write) -> Outcome {
+    let Some(schema) = Schema::stored(db, table)? else { return Ok(()) };
+    write_header(out, SCHEMAS, format)?;
+    write_row(out, format, table.as_bytes(), &schema)?;
+    write_end(out)
+}
+
+/// Writes the rows that describe all tables.
+///
+/// Errors: corruption, after those before the damage are written, as a table of their own.
+fn dump_schemas(db: &Database, format: Format, out: &mut impl Write) -> Outcome {
+    write_header(out, SCHEMAS, format)?;
+    match dump_rows(db, SCHEMAS, format, out) {
+        Err(damage) if damage.kind == Kind::Corrupt => {
+            write_end(out)?;
+            Err(damage.note(
+                "columns are kept there, so some are missing in this dump; the tables are in it with all rows, and are plain ones \
+                 of bytes where they are restored without their columns",
+            ))
+        }
+        written => written.and_then(|()| write_end(out)),
     }
+}
+
+fn dump_table(db: &Database, name: &str, format: Format, out: &mut impl Write) -> Outcome {
     write_header(out, name, format)?;
+    dump_rows(db, name, format, out)?;
+    write_end(out)
+}
+
+fn dump_rows(db: &Database, name: &str, format: Format, out: &mut impl Write) -> Outcome {
     let mut written = Ok(());
-    table.scan(.., |key, value| {
+    db.byte_table(name)?.scan(.., |key, value| {
         written = write_row(out, format, key, value);
         if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;
-    written?;
-    write_end(out)
+    written
 }

@@ -7,11 +7,11 @@
 //!
 //! Schemas are rows of the table `foreshore.schemas`: table name → JSON. They are dumped and restored with the rest.
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Kind, Outcome};
 use crate::tables::has_lost_its_name;
 use crate::text::{for_people, shortened};
 use csv::ByteRecord;
-use foreshore::Database;
+use foreshore::{Database, Error};
 use serde::{Deserialize, Serialize, Serializer};
 use std::collections::{HashMap, HashSet};
 use std::io::Read;
@@ -87,8 +87,7 @@ impl Schema {
 
     /// The schema of `table`, if it has one: tables of other origin hold plain bytes.
     pub fn of(db: &Database, table: &str) -> Outcome<Option<Self>> {
-        let Some(schemas) = db.existing_byte_table(SCHEMAS) else { return Ok(None) };
-        let Some(json) = schemas.get(table.as_bytes())? else { return Ok(None) };
+        let Some(json) = Self::stored(db, table)? else { return Ok(None) };
         let mut schema: Self = serde_json::from_slice(&json).map_err(|e| unreadable(table, &e))?;
         schema.names = different(&schema.columns);
         schema.hex_names = hex_names(&schema.names);
@@ -96,6 +95,18 @@ impl Schema {
             return Err(unreadable(table, &"its key names a column that is not there"));
         }
         Ok(Some(schema))
+    }
+
+    /// The row that describes `table`, if there is one. The table of schemas has none itself.
+    ///
+    /// Errors: corruption, which says how to go on without it.
+    pub fn stored(db: &Database, table: &str) -> Outcome<Option<Vec<u8>>> {
+        match db.existing_byte_table(SCHEMAS) {
+            Some(schemas) if table != SCHEMAS => {
+                schemas.get(table.as_bytes()).map_err(|error| out_of_reach(table, error))
+            }
+            _ => Ok(None),
+        }
     }
 
     /// Makes this the schema of `table`.
@@ -122,7 +133,8 @@ impl Schema {
     }
 
     /// Forgets the schemas of tables that are not there: what a `load` or `drop` leaves that was killed between the two.
-    /// The next table of such a name is another. Where a rebuild has given tables other names, they may be theirs, and stay.
+    /// The next table of such a name is another. Where a rebuild has given tables other names, they may be theirs, and stay;
+    /// so do those that cannot be read for damage, which keeps nobody from writing to another table.
     pub fn forget_strays(db: &Database) -> Outcome {
         let Some(schemas) = db.existing_byte_table(SCHEMAS) else { return Ok(()) };
         if db.tables()?.iter().any(|name| has_lost_its_name(name)) {
@@ -130,7 +142,10 @@ impl Schema {
         }
         let is_there = |name: &str| db.existing_byte_table(name).is_some();
         for row in schemas.range(..).keys_only() {
-            let (table, _) = row?;
+            let (table, _) = match row {
+                Err(Error::Corrupt { .. }) => return Ok(()),
+                row => row?,
+            };
             if !std::str::from_utf8(&table).is_ok_and(is_there) {
                 schemas.remove(&table)?;
             }
@@ -272,6 +287,18 @@ fn told(columns: &[impl AsRef<str>]) -> String {
     }
 }
 
+fn out_of_reach(table: &str, error: Error) -> Failure {
+    let failure = Failure::from(error);
+    match failure.kind {
+        Kind::Corrupt => failure.note(format_args!(
+            "columns are kept there, so those of table {table:?}, if it has any, are unknown; its own rows can be read and written \
+             with --hex (.hex on in the shell), and `foreshore dump` takes them as they are. \
+             `foreshore drop --table {SCHEMAS}` gives up the columns of all tables, which are plain ones of bytes then"
+        )),
+        _ => failure,
+    }
+}
+
 fn unreadable(table: &str, why: &dyn std::fmt::Display) -> Failure {
     Failure::corrupt(format!(
         "the schema of table {table:?} cannot be read: {why}; \
@@ -389,7 +416,6 @@ impl Serialize for Bytes<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::failure::Kind;
 
     fn flights() -> Schema {
         let columns = ["year", "carrier", "flight", "note"].map(String::from).to_vec();

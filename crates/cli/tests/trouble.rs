@@ -165,6 +165,75 @@ fn a_salvage_tells_of_tables_that_have_lost_their_names() {
     assert_eq!(shell.ok(&["scan", "--table", "recovered-16"]).lines().count(), 5000);
 }
 
+/// Columns are lost with a leaf of the table that keeps them. No row is, nor any table without columns.
+#[test]
+fn tables_are_bytes_where_their_columns_are_lost() {
+    let shell = without_schemas();
+    for (args, told) in [
+        (&["scan", "--table", "plain"][..], "--hex"),
+        (&["get", "--table", "plain", "k1"], "drop --table foreshore.schemas"),
+        (&["put", "--table", "plain", "k2", "v2"], "--hex"),
+        (&["load", "--table", "accounts", "--key", "id", "t.csv"], "--hex"),
+        (&["drop", "--table", "plain"], "drop --table foreshore.schemas"),
+        (&["shell", "-c", "drop plain"], "drop --table foreshore.schemas"),
+    ] {
+        let complaint = shell.fails(3, args);
+        assert!(complaint.contains(told), "{args:?}: {complaint}");
+    }
+    assert_eq!(shell.ok(&["scan", "--hex", "--table", "plain"]), "6b31\t7631\n");
+    shell.ok(&["put", "--hex", "--table", "plain", "6b32", "7632"]);
+
+    shell.ok(&["drop", "--table", "foreshore.schemas"]);
+    assert_eq!(shell.ok(&["scan", "--table", "plain"]), "k1\tv1\nk2\tv2\n");
+    assert!(shell.ok(&["scan", "--table", "accounts"]).contains("\t1,a\n"));
+    shell.ok(&["drop", "--table", "plain"]);
+    assert!(shell.ok(&["check"]).contains("everything is in order"));
+}
+
+/// A dump has all rows then, says that columns are missing, and fails. A file is to be whole, and is not made.
+#[test]
+fn a_dump_does_without_columns_that_are_lost() {
+    let shell = without_schemas();
+    for (table, args) in
+        [("plain", &["dump"][..]), ("plain", &["dump", "--table", "plain"]), ("accounts", &["dump"])]
+    {
+        let dumped = shell.run(args).expect(3, args);
+        assert!(
+            dumped.stderr.starts_with("note: ") && dumped.stderr.contains("columns"),
+            "{}",
+            dumped.stderr
+        );
+        let restore = ["restore", "--dir", "copy", "-"];
+        shell.run_with(&restore, dumped.stdout.as_bytes()).expect(0, &restore);
+        let rows = |dir| shell.ok(&["scan", "--hex", "--dir", dir, "--table", table]);
+        assert_eq!(rows("copy"), rows("foreshore.db"), "{args:?}");
+        std::fs::remove_dir_all(shell.path("copy")).expect("removed");
+    }
+    let complaint = shell.fails(3, &["dump", "--output", "rows"]);
+    assert!(complaint.contains("leave out --output"), "{complaint}");
+    assert!(!shell.path("rows").exists());
+}
+
+/// A table made by `load` and one without columns, salvaged without the leaf that says so.
+fn without_schemas() -> Shell {
+    let shell = Shell::new();
+    shell.write("t.csv", "id,name\n1,a\n2,b\n");
+    shell.ok(&["load", "--table", "accounts", "--key", "id", "t.csv"]);
+    shell.ok(&["put", "--table", "plain", "k1", "v1"]);
+    damage_leaves(&shell, b"{\"columns\"");
+    shell.fails(3, &["check", "--rebuild"]);
+    shell
+}
+
+/// Damages all leaves that hold these bytes.
+fn damage_leaves(shell: &Shell, with: &[u8]) {
+    let path = shell.database().join("leaves.db");
+    let mut leaves = std::fs::read(&path).expect("the leaves");
+    let holds = |leaf: &&mut [u8]| leaf.starts_with(b"FL") && leaf.windows(with.len()).any(|at| at == with);
+    leaves.chunks_exact_mut(8192).filter(holds).for_each(|leaf| leaf[4000] ^= 0xA5);
+    std::fs::write(&path, leaves).expect("damage");
+}
+
 /// A name that only begins like those of a rebuild was given by somebody.
 #[test]
 fn a_table_called_recovered_by_its_owner_has_not_lost_its_name() {

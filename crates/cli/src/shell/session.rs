@@ -2,11 +2,12 @@
 
 use crate::args::{existing_table, spelled};
 use crate::backup;
+use crate::drop::drop_table;
 use crate::failure::{Failure, Outcome};
 use crate::keys::{KeyRange, RemovedKeys, beginning};
 use crate::output::{Output, tell};
 use crate::rows::{Shape, Target, no_such_row};
-use crate::schema::{Schema, ensure_not_schemas};
+use crate::schema::ensure_not_schemas;
 use crate::shell::interrupt::Interrupt;
 use crate::shell::print::{Mode, Rows, print_stats};
 use crate::shell::statement::{Level, Row, Statement, Switch, Which, help, parse};
@@ -290,10 +291,9 @@ impl Session {
 
     /// Not within a transaction, which might use the table: the drop would wait for it in vain.
     fn drop_table(&self, table: &str) -> Result<(), Wrong> {
-        ensure_not_schemas(table)?;
         self.ensure_none_open()?;
-        if self.db.drop_table(table)? {
-            return Ok(Schema::forget(&self.db, table)?);
+        if drop_table(&self.db, table)? {
+            return Ok(());
         }
         Err(Failure::absent(format!("there is no table {table:?}; .tables lists them")).into())
     }
