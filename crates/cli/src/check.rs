@@ -25,7 +25,9 @@ and directory-* in it, and salvage again without the log; changes that were only
 /// What even a salvage cannot bring back, and how to go on without it: the failure's own advice would be to salvage.
 const LOST: &str = "\
 this was the salvage: the list of leaves was built again, and the leaf that is damaged is lost. All other rows can be read: those
-of its table from both ends up to there (scan, scan --reverse), other tables as always. Copy them into a new database";
+of its table from both ends up to there (scan, scan --reverse), other tables as always. If more than one leaf is lost, there are
+rows between the keys at which those two stop, too: scan --from begins at any key. Of \"large values of t\" the table is t. Copy them
+into a new database";
 
 /// Read the whole database, and check that it is intact
 ///

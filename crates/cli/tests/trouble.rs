@@ -125,6 +125,41 @@ fn a_salvage_tells_what_is_lost_and_how_to_read_the_rest() {
     assert!((4800..5000).contains(&found), "{found} of 5000 rows");
 }
 
+/// Between two leaves that are lost there are rows, of which neither end of the table knows.
+#[test]
+fn a_salvage_tells_how_to_read_between_two_leaves_that_are_lost() {
+    let shell = Shell::new();
+    small_database(&shell.database());
+    damage_leaves(&shell, b"row 1000 ");
+    damage_leaves(&shell, b"row 3000 ");
+    let complaint = shell.fails(3, &["check", "--rebuild"]);
+    assert!(complaint.contains("more than one leaf") && complaint.contains("scan --from"), "{complaint}");
+    let scan = |args: &[&str]| {
+        shell.run(&[&["scan", "--table", "t", "--hex"], args].concat()).expect(3, args).stdout
+    };
+    let shows = |rows: &str, key: u32| rows.lines().any(|row| row.starts_with(&format!("{key:08x}\t")));
+    let ends = scan(&[]) + &scan(&["--reverse"]);
+    assert!(shows(&ends, 0) && shows(&ends, 4999) && !shows(&ends, 2000));
+    assert!(shows(&scan(&["--from", "000007d0"]), 2000));
+}
+
+/// Large values lie in a table that no command takes: the one whose values they are is named.
+#[test]
+fn a_salvage_tells_whose_large_values_are_lost() {
+    let shell = Shell::new();
+    let half = "v".repeat(10_000);
+    for key in ["a", "b", "c"] {
+        let put = ["put", "--table", "t", key, "-"];
+        shell.run_with(&put, format!("{half} in the middle of {key} {half}").as_bytes()).expect(0, &put);
+    }
+    damage_leaves(&shell, b" in the middle of b ");
+    let complaint = shell.fails(3, &["check", "--rebuild"]);
+    assert!(complaint.contains("table is t"), "{complaint}");
+    let lost = shell.fails(3, &["scan", "--table", "t"]);
+    assert!(lost.contains("row b of table \"t\""), "{lost}");
+    assert!(shell.ok(&["scan", "--table", "t", "--from", "c"]).starts_with("c\tvvv"));
+}
+
 /// Of a large value that is damaged the row is told: to put it, or to remove it, is enough, and no salvage is advised.
 #[test]
 fn who_has_a_damaged_value_is_told_its_row() {
