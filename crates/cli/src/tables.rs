@@ -42,6 +42,9 @@ struct Listed {
     leaf_bytes: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     rows: Option<u64>,
+    /// Why they are not counted, although it was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rows_error: Option<String>,
 }
 
 /// Runs `tables`.
@@ -54,27 +57,33 @@ pub fn tables(args: &TablesArgs) -> Outcome {
 
 /// Prints the tables, with their rows counted if asked for, and with the table of schemas if asked for.
 ///
-/// Errors: after all are printed, the first one among the schemas that cannot be read.
+/// Errors: after all are printed, the first one among the schemas that cannot be read, and the rows that cannot be counted.
 pub fn list(db: &Database, count: bool, all: bool, out: &mut Output) -> Outcome {
     let meter = count.then(|| Meter::waiting("count"));
     let (mut listed, mut failure) = (Vec::new(), None);
     for table in db.tables()? {
         if table != SCHEMAS || all {
-            let (key, unreadable) = match key_of(db, &table) {
-                Err(why) if why.kind == Kind::Corrupt => (None, Some(why)),
-                key => (key?, None),
-            };
+            let (key, unreadable) = or_damage(key_of(db, &table))?;
+            let (rows, uncounted) = or_damage(count.then(|| count_rows(db, &table)).transpose())?;
             let schema_error = unreadable.as_ref().map(Failure::to_string);
-            failure = failure.or(unreadable);
-            let rows = count.then(|| count_rows(db, &table)).transpose()?;
+            let rows_error = uncounted.as_ref().map(Failure::to_string);
+            failure = failure.or(unreadable).or(uncounted);
             let its = db.byte_table(&table)?;
             let (index, leaf_bytes) = (its.index(), its.leaf_bytes());
-            listed.push(Listed { table, key, schema_error, index, leaf_bytes, rows });
+            listed.push(Listed { table, key, schema_error, index, leaf_bytes, rows, rows_error });
         }
     }
     drop(meter);
     print(&listed, count, out)?;
     failure.map_or(Ok(()), Err)
+}
+
+/// What was read, or the damage that it could not be read for.
+fn or_damage<T>(read: Outcome<Option<T>>) -> Outcome<(Option<T>, Option<Failure>)> {
+    match read {
+        Err(why) if why.kind == Kind::Corrupt => Ok((None, Some(why))),
+        read => Ok((read?, None)),
+    }
 }
 
 /// Names of the key columns, if the table was made by `load`.
@@ -101,7 +110,7 @@ fn print(listed: &[Listed], count: bool, out: &mut Output) -> Outcome {
         return out.table(["table", "key", "index", "leaves"], &rows.collect::<Vec<_>>());
     }
     let counted = rows.zip(listed).map(|([table, key, index, leaves], l)| {
-        [table, key, index, leaves, l.rows.map_or(String::new(), grouped)]
+        [table, key, index, leaves, l.rows.map_or("unreadable".to_string(), grouped)]
     });
     out.table(["table", "key", "index", "leaves", "rows"], &counted.collect::<Vec<_>>())
 }

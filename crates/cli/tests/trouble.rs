@@ -4,6 +4,7 @@ mod common;
 
 use common::{Shell, files};
 use foreshore::{Database, Durability};
+use serde_json::json;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -158,6 +159,30 @@ fn a_salvage_tells_whose_large_values_are_lost() {
     let lost = shell.fails(3, &["scan", "--table", "t"]);
     assert!(lost.contains("row b of table \"t\""), "{lost}");
     assert!(shell.ok(&["scan", "--table", "t", "--from", "c"]).starts_with("c\tvvv"));
+}
+
+/// One table that cannot be counted hides no other.
+#[test]
+fn tables_are_listed_and_counted_beside_a_damaged_one() {
+    let shell = Shell::new();
+    for table in ["before", "damaged", "later"] {
+        shell.ok(&["put", "--table", table, "k", &format!("value of {table}")]);
+    }
+    damage_leaves(&shell, b"value of damaged");
+    let args = ["tables", "--count", "--json"];
+    let listed = shell.run(&args).expect(3, &args);
+    let rows: Vec<_> =
+        listed.objects().iter().map(|table| (table["table"].clone(), table["rows"].clone())).collect();
+    assert_eq!(
+        rows,
+        [("before", json!(1)), ("damaged", json!(null)), ("later", json!(1))].map(|(t, n)| (json!(t), n))
+    );
+    assert!(listed.objects()[1]["rows_error"].as_str().is_some_and(|why| why.contains("damaged")));
+    assert!(listed.stderr.contains("foreshore check"), "{}", listed.stderr);
+    for args in [&["tables", "--count"][..], &["shell", "-c", ".tables --count"]] {
+        let shown = shell.run(args).expect(3, args).stdout;
+        assert!(shown.contains("unreadable") && shown.contains("later"), "{shown}");
+    }
 }
 
 /// Of a large value that is damaged the row is told: to put it, or to remove it, is enough, and no salvage is advised.
