@@ -1,10 +1,14 @@
 //! Why a command fails, and the exit code that says so to scripts.
 
 use crate::output::tell;
+use crate::text::hex;
 use foreshore::Error;
 use foreshore_workloads::kv::BenchError;
 use std::io;
 use std::process::ExitCode;
+
+/// Keys that a message spells for a command, at most: as many as the engine names.
+const KEYS_TOLD: usize = 11;
 
 /// What every command returns.
 pub type Outcome<T = ()> = Result<T, Failure>;
@@ -108,7 +112,23 @@ impl From<Error> for Failure {
             Error::Locked { .. } => Kind::Locked,
             _ => Kind::Io,
         };
-        Self { kind, message: error.to_string() }
+        match &error {
+            Error::Corrupt { rows, .. } if !rows.is_empty() => {
+                Self { kind, message: format!("{error}\n{}", removal(rows)) }
+            }
+            _ => Self { kind, message: error.to_string() },
+        }
+    }
+}
+
+/// How rows are removed whose large values are damaged. Keys that `load` has made are no text: as digits all are taken.
+fn removal(rows: &[Vec<u8>]) -> String {
+    let keys: Vec<_> = rows.iter().take(KEYS_TOLD).map(|key| hex(key)).collect();
+    let command =
+        format!("`foreshore rm --hex --table TABLE {}`, with that table's name, removes the row", keys[0]);
+    match keys.len() {
+        1 => command,
+        _ => format!("{command}; the keys of the next ones are {}", keys[1..].join(", ")),
     }
 }
 

@@ -208,6 +208,30 @@ fn who_has_a_damaged_value_is_told_its_row() {
     assert!(shell.ok(&["check"]).contains("everything is in order"));
 }
 
+/// Keys that `load` has made are no text: the command that removes such a row is told, and takes them.
+#[test]
+fn who_has_damaged_values_is_told_the_command_that_removes_them() {
+    let shell = Shell::new();
+    let value = "v".repeat(200_000);
+    shell.write("t.csv", format!("id,text\n1,{value}\n2,{value}\n3,{value}\n"));
+    shell.ok(&["load", "--table", "t", "--key", "id", "t.csv"]);
+    let path = shell.database().join("blobs.db");
+    let mut blobs = std::fs::read(&path).expect("the values");
+    blobs.iter_mut().step_by(100_000).for_each(|byte| *byte ^= 1);
+    std::fs::write(&path, blobs).expect("damage");
+    let complaint = shell.fails(3, &["check"]);
+    let [first, second, third] = ["1", "2", "3"].map(|id| format!("00800000000000000{id}"));
+    let others = format!("the keys of the next ones are {second}, {third}");
+    assert!(complaint.contains(&others), "{complaint}");
+    let (_, command) = complaint.split_once("`foreshore ").expect("a command");
+    let (command, _) = command.split_once('`').expect("its end");
+    assert_eq!(command, format!("rm --hex --table TABLE {first}"));
+    for key in [&first, &second, &third] {
+        shell.ok(&["rm", "--hex", "--table", "t", key]);
+    }
+    assert!(shell.ok(&["check"]).contains("everything is in order"));
+}
+
 /// Tables whose names are damaged come back under others, which a salvage tells.
 #[test]
 fn a_salvage_tells_of_tables_that_have_lost_their_names() {
