@@ -43,13 +43,8 @@ impl DbArgs {
 
     /// Opens a database that must exist already.
     pub fn open(&self) -> Outcome<Database> {
-        self.open_existing(self.builder())
-    }
-
-    /// Opens a database that must exist already, with these options.
-    pub fn open_existing(&self, builder: Builder) -> Outcome<Database> {
         self.ensure_exists()?;
-        self.open_with(builder.create(false))
+        self.open_with(self.builder().create(false))
     }
 
     /// There must be something to open.

@@ -1,12 +1,12 @@
 //! `check`: are all structures what they should be?
 
 use crate::args::DbArgs;
-use crate::failure::{Failure, Kind, Outcome};
+use crate::failure::{Failure, Outcome};
 use crate::output::{grouped, size};
 use crate::progress::Meter;
 use crate::tables::has_lost_its_name;
 use clap::Args;
-use foreshore::{CheckReport, Error, TableReport};
+use foreshore::{CheckReport, Database, Error, TableReport};
 use serde_json::json;
 
 const EXAMPLES: &str = "\
@@ -46,17 +46,12 @@ pub struct CheckArgs {
 
 /// Runs `check`.
 pub fn run(args: &CheckArgs) -> Outcome {
-    let salvage = |failure: Failure, advice: &str| match failure.kind {
-        Kind::Corrupt if args.rebuild => failure.note(advice),
-        _ => failure,
-    };
-    let opened = args.db.open_existing(args.db.builder().rebuild(args.rebuild));
-    let db = opened.map_err(|failure| salvage(failure, WITHOUT_LOG))?;
+    let db = open(args)?;
     let report = {
         let _meter = Meter::waiting("check");
-        db.check().map_err(|error| match is_of_rows(&error) {
-            true => error.into(), // whose rows are put or removed needs no new database
-            false => salvage(error.into(), LOST),
+        db.check().map_err(|error| match args.rebuild && is_of_leaves(&error) {
+            true => Failure::from(error).note(LOST),
+            false => error.into(),
         })?
     };
     db.close()?;
@@ -78,9 +73,20 @@ pub fn run(args: &CheckArgs) -> Outcome {
     out.finish()
 }
 
-/// Is it large values that are damaged, and nothing else?
-fn is_of_rows(error: &Error) -> bool {
-    matches!(error, Error::Corrupt { rows, .. } if !rows.is_empty())
+/// What keeps a salvage from opening the database may be in the log, unless it cannot be used at all, as where the file
+/// FORESHORE is damaged.
+fn open(args: &CheckArgs) -> Outcome<Database> {
+    args.db.ensure_exists()?;
+    let opened = args.db.builder().rebuild(args.rebuild).create(false).open(&args.db.dir);
+    opened.map_err(|error| match args.rebuild && matches!(error, Error::Corrupt { .. }) {
+        true => Failure::from(error).note(WITHOUT_LOG),
+        false => args.db.not_opened(error),
+    })
+}
+
+/// Is more damaged than large values? Whose rows are put or removed needs no new database.
+fn is_of_leaves(error: &Error) -> bool {
+    matches!(error, Error::Corrupt { rows, .. } if rows.is_empty())
 }
 
 fn row(table: &TableReport) -> [String; 6] {

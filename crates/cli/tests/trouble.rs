@@ -94,6 +94,22 @@ fn a_salvage_can_do_without_the_log() {
     assert_eq!(shell.ok(&["dump"]), expected);
 }
 
+/// A file FORESHORE that is none of ours has nothing to do with the log, which the advice would give up.
+#[test]
+fn a_salvage_without_the_first_file_says_nothing_of_the_log() {
+    let shell = Shell::new();
+    shell.ok(&["put", "--table", "t", "k", "v"]);
+    let path = shell.database().join("FORESHORE");
+    let pristine = std::fs::read(&path).expect("the first file");
+    for at in [0, pristine.len() - 1] {
+        let mut damaged = pristine.clone();
+        damaged[at] ^= 0xA5;
+        std::fs::write(&path, damaged).expect("damage");
+        let complaint = shell.fails(3, &["check", "--rebuild"]);
+        assert!(complaint.contains("its file FORESHORE") && !complaint.contains("log"), "{complaint}");
+    }
+}
+
 /// A salvage does without the leaf that is damaged. It says so, and how all other rows are read.
 #[test]
 fn a_salvage_tells_what_is_lost_and_how_to_read_the_rest() {
