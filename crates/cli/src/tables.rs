@@ -118,7 +118,7 @@ fn print(listed: &[Listed], count: bool, out: &mut Output) -> Outcome {
 /// Is this a name that a rebuild gives a table whose own is lost? Behind its number are dashes if others have the name without.
 pub fn has_lost_its_name(table: &str) -> bool {
     let number = table.strip_prefix("recovered-").map(|number| number.trim_end_matches('-'));
-    number.is_some_and(|number| number.parse::<u32>().is_ok())
+    number.is_some_and(|number| number.parse::<u32>().is_ok_and(|n| n.to_string() == number))
 }
 
 /// Reads all keys.
