@@ -276,7 +276,8 @@ impl StoredRecords {
     }
 }
 
-/// Columns as a message names them, and `--key` reads them: the first, if they are many.
+/// Columns as a message names them: the first, if they are many. `--key` reads them so, but for names with control characters
+/// or backslashes, which a terminal is shown escaped.
 fn told(columns: &[impl AsRef<str>]) -> String {
     let first = columns.iter().take(COLUMNS_TOLD).map(|name| for_people(name.as_ref().as_bytes()));
     let first = first.collect::<Vec<_>>();
