@@ -290,7 +290,7 @@ impl Error {
         )
     }
 
-    /// Is it the transaction with this number that may succeed if it is run again?
+    /// Is it the transaction with this number, which is unique within a database only, that may succeed if it is run again?
     pub(crate) fn is_lost_by(&self, number: u64) -> bool {
         matches!(self, Error::Deadlock { txn, .. } | Error::LockTimeout { txn, .. } | Error::Aborted { txn } if *txn == number)
     }

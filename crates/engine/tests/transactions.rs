@@ -392,22 +392,6 @@ fn transactions_that_ended_are_not_listed() {
     drop((range, aborted));
 }
 
-/// Numbers of transactions and places in the log may be the same in two databases.
-#[test]
-fn savepoints_of_other_databases_are_refused() {
-    let begun = || {
-        let db = Database::in_memory().unwrap();
-        let t = db.byte_table("t").unwrap();
-        let tx = db.begin().unwrap();
-        tx.bytes(&t).put(b"k", b"1").unwrap();
-        tx
-    };
-    let (one, other) = (begun(), begun());
-    assert_eq!(one.number(), other.number());
-    let refused = other.rollback_to(one.savepoint().unwrap());
-    assert!(matches!(refused, Err(Error::Argument(_))), "{refused:?}");
-}
-
 /// A range shows what its own transaction puts ahead of it, also where whole leaves of removed rows lie between.
 #[test]
 fn ranges_show_what_is_put_ahead_of_them() {

@@ -89,7 +89,8 @@ impl Database {
         options: TransactionOptions,
         work: impl FnMut(&Transaction) -> Result<R>,
     ) -> Result<R> {
-        self.run(options, work, |tx, error: &Error| error.is_lost_by(tx.number()))
+        // An error of a transaction of another database may tell the same number: so this one is asked, too.
+        self.run(options, work, |tx, error: &Error| error.is_lost_by(tx.number()) && tx.has_lost())
     }
 
     /// [`Database::transact`] for work that may also fail for reasons of its own: its errors are of any type that can be made
