@@ -155,8 +155,12 @@ pub(super) struct Chain {
 
 /// Memory of images that are gone, for those to come: what a transaction replaces needs no allocation of its own.
 #[derive(Default)]
-#[expect(clippy::vec_box, reason = "the boxes themselves are what is kept")]
-pub(crate) struct Spares(Vec<Box<Link>>);
+pub(crate) struct Spares {
+    #[expect(clippy::vec_box, reason = "the boxes themselves are what is kept")]
+    links: Vec<Box<Link>>,
+    /// Memory of their rows.
+    bytes: usize,
+}
 
 impl Spares {
     /// Images whose memory is kept at most, and bytes of a row: those of most rows, though they grow by doubling. (A Delivery of
@@ -164,9 +168,15 @@ impl Spares {
     const KEPT: usize = 160;
     const ROW_BYTES_KEPT: usize = 2 << 10;
 
+    /// Bytes of all rows that are kept at most, as each slot keeps some. (A New-Order of TPC-C makes some 30 images, the rows have up
+    /// to 700 bytes.)
+    const BYTES_KEPT: usize = 64 << 10;
+
     /// Memory for a row: that of the image which [`Spares::link`] will use next.
     pub fn row(&mut self) -> ImageRow {
-        self.0.last_mut().map(|spare| std::mem::take(&mut spare.image.row)).unwrap_or_default()
+        let row = self.links.last_mut().map(|spare| std::mem::take(&mut spare.image.row)).unwrap_or_default();
+        self.bytes -= row.bytes.capacity();
+        row
     }
 
     pub(super) fn link(&mut self, name: Name, image: Image) -> Box<Link> {
@@ -176,18 +186,30 @@ impl Spares {
         };
         let known = Known::NOTHING_THERE;
         let link = Link { name, image, commit, autocommitted: commit.is_some(), known, next: None };
-        let Some(mut spare) = self.0.pop() else { return Box::new(link) };
-        if let Some(next) = self.0.last() {
+        let Some(mut spare) = self.links.pop() else { return Box::new(link) };
+        if let Some(next) = self.links.last() {
             prefetch_lines(&raw const **next, size_of::<Link>());
         }
+        self.bytes -= spare.image.row.bytes.capacity(); // none, if it was asked for
         *spare = link;
         spare
     }
 
     pub(super) fn keep(&mut self, link: Box<Link>) {
-        if self.0.len() < Self::KEPT && link.image.row.bytes.capacity() <= Self::ROW_BYTES_KEPT {
-            self.0.push(link);
+        let bytes = link.image.row.bytes.capacity();
+        let has_room = self.links.len() < Self::KEPT && self.bytes + bytes <= Self::BYTES_KEPT;
+        if has_room && bytes <= Self::ROW_BYTES_KEPT {
+            self.bytes += bytes;
+            self.links.push(link);
         }
+    }
+
+    /// How many there are, and the memory of their rows.
+    #[cfg(test)]
+    pub fn held(&self) -> (usize, usize) {
+        let bytes = self.links.iter().map(|link| link.image.row.bytes.capacity()).sum();
+        assert_eq!(bytes, self.bytes);
+        (self.links.len(), bytes)
     }
 }
 

@@ -402,3 +402,30 @@ fn readers_see_whole_chains() {
     });
     table.check_empty().unwrap();
 }
+
+/// What a transaction leaves to the next one in its slot is bounded, in all: there are many slots.
+#[test]
+fn a_slot_keeps_little_memory_of_images() {
+    let table = table(1);
+    let mut spares = Spares::default();
+    for (images, row_bytes) in [(35, 700), (150, 1900), (1000, 20), (150, 1900), (1000, 700)] {
+        let keys: Vec<[u8; 4]> = (0..images).map(u32::to_be_bytes).collect();
+        let names: Vec<Name> = keys.iter().map(|key| table.name(TABLE, key)).collect();
+        for (key, name) in keys.iter().zip(&names) {
+            let mut row = spares.row();
+            row.begin(key);
+            row.set_value(|out| {
+                out.resize(out.len() + row_bytes, 7);
+                Some(())
+            });
+            table.push_image_into(*name, Image { row, ..image(key, 12, 11) }, &mut spares);
+        }
+        for name in names {
+            table.count_dropped(A, table.finish(A, name, 12, None, &mut spares).dropped);
+        }
+        let (held, bytes) = spares.held();
+        assert!(held >= 30, "{images} of {row_bytes}: {held}, fewer than a New-Order makes");
+        assert!(bytes <= 64 << 10, "{images} of {row_bytes}: {bytes} bytes");
+    }
+    table.check_empty().unwrap();
+}
