@@ -17,6 +17,7 @@ use crate::blob::{self, BlobId};
 use crate::core::Core;
 use crate::lock::{Name, Owner};
 use crate::tree::Tree;
+use crate::txn::Ghost;
 use crossbeam_utils::CachePadded;
 use foreshore_base::sync::{AtomicU64, Ordering::Relaxed};
 use foreshore_base::{Lsn, PageId, seeded_bug};
@@ -57,14 +58,6 @@ pub(crate) struct Batch {
     pub ghosts: Vec<Ghost>,
     /// Large values that it created or replaced, each with the table of its chunks.
     pub blobs: Vec<(Arc<Tree>, BlobId)>,
-}
-
-/// A ghost that is to be removed.
-pub(crate) struct Ghost {
-    pub tree: Arc<Tree>,
-    pub key: Box<[u8]>,
-    /// Who removed the key. A rollback may have brought back another's ghost, whose own batch had gone when it was none.
-    pub author: u64,
 }
 
 impl Batch {

@@ -15,6 +15,7 @@
 //! | `undo` | rollback, at run time and at a restart |
 //! | `record` | what is logged |
 //! | `garbage` | what is kept for snapshots, and how it goes |
+//! | `ghosts` | the removed rows of one transaction |
 //!
 //! Source: Shore-MT (Johnson et al., EDBT 2009) §2.2.3, §7.3, §7.5; ARIES (Mohan et al., TODS 1992) for the undo;
 //! ARIES/KVL (Mohan, VLDB 1990) for key and gap locks; early lock release from Shore-MT's successors.
@@ -27,6 +28,7 @@
 
 mod found;
 mod garbage;
+mod ghosts;
 mod record;
 mod scan;
 mod slots;
@@ -37,7 +39,8 @@ mod undo;
 mod view;
 
 pub(crate) use found::Found;
-pub(crate) use garbage::{Batch, Garbage, Ghost, Stuck};
+pub(crate) use garbage::{Batch, Garbage, Stuck};
+pub(crate) use ghosts::{Ghost, Ghosts};
 pub(crate) use record::{Record, damaged};
 pub(crate) use scan::{Direction, Scan};
 pub(crate) use slots::{SLOTS, Slots};

@@ -8,7 +8,7 @@ use crate::log::Room;
 use crate::spread::Held;
 use crate::stage;
 use crate::tree::Tree;
-use crate::txn::{Batch, Found, Ghost, Record, View};
+use crate::txn::{Batch, Found, Ghosts, Record, View};
 use crate::version::Version;
 use foreshore_base::sync::Ordering::SeqCst;
 use foreshore_base::{Lsn, PageId, TableId, TxnId, seeded_bug};
@@ -32,7 +32,7 @@ pub(crate) struct Txn {
     /// Its last record: where a rollback begins.
     pub last: Lsn,
     locks: Vec<Name>,
-    ghosts: Vec<Ghost>,
+    pub(super) ghosts: Ghosts,
     /// Leaves in which it has locked others' ghosts, each with the key of one.
     met: Vec<(PageId, Arc<Tree>, Box<[u8]>)>,
     /// Large values that it created or replaced.
@@ -154,7 +154,7 @@ impl Txn {
             id: None,
             last: Lsn::ZERO,
             locks,
-            ghosts: Vec::new(),
+            ghosts: Ghosts::default(),
             met: Vec::new(),
             blobs: Vec::new(),
             extent: None,
@@ -390,7 +390,7 @@ impl Txn {
 
     /// It made a ghost of this key, or brought back that of another author.
     pub fn note_ghost(&mut self, tree: &Arc<Tree>, key: &[u8], author: u64) {
-        self.ghosts.push(Ghost { tree: tree.clone(), key: key.into(), author });
+        self.ghosts.note(tree, key, author);
     }
 
     /// It has locked `key` in this leaf. If that is a ghost, and another's, it may keep who was to remove it from that: it does so
@@ -543,7 +543,7 @@ impl Txn {
         self.locks.clear();
         keys.release_shown(self.owner); // before anything is cleared up, which may take long
         let (ghosts, blobs) = (std::mem::take(&mut self.ghosts), std::mem::take(&mut self.blobs));
-        core.dispose(self.owner, Batch { commit, author, images, ghosts, blobs });
+        core.dispose(self.owner, Batch { commit, author, images, ghosts: ghosts.into_list(), blobs });
         // Only now can they be cleared: no snapshot is given up in vain before.
         keys.count_kept(self.owner, stamped);
         core.sweep_own(self.owner);
