@@ -6,7 +6,6 @@ use common::{row, rows, short, tiny};
 use foreshore::{Database, Error, Isolation, Result, Transaction, TransactionOptions};
 use foreshore_io::SimDisk;
 use foreshore_io::sim::{Fault, Repeat};
-use std::ops::Bound::Excluded;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::thread;
@@ -172,43 +171,6 @@ fn deadlocks_end_with_one_victim() {
     let failed: Vec<_> = results.iter().filter_map(|result| result.as_ref().err()).collect();
     assert_eq!(failed.len(), 1, "{results:?}");
     assert!(failed[0].is_retryable() && failed[0].to_string().contains("of table \"t\""), "{}", failed[0]);
-}
-
-#[test]
-fn levels_differ_in_what_they_lock() {
-    let db = Database::in_memory().unwrap();
-    let t = db.byte_table("t").unwrap();
-    t.put(b"a", b"0").unwrap();
-    let level = |isolation| db.begin_with(short().isolation(isolation)).unwrap();
-    let (committed, repeatable, serializable) =
-        (level(Isolation::ReadCommitted), level(Isolation::RepeatableRead), level(Isolation::Serializable));
-    assert!(committed.bytes(&t).get(b"a").unwrap().is_some());
-    t.put(b"a", b"1").unwrap();
-    assert_eq!(committed.bytes(&t).get(b"a").unwrap().as_deref(), Some(&b"1"[..]));
-    assert_eq!(repeatable.bytes(&t).range(..).count(), 1);
-    t.put(b"b", b"1").unwrap();
-    assert_eq!(repeatable.bytes(&t).range(..).count(), 2, "a repeatable reader may see new rows");
-    assert_eq!(serializable.bytes(&t).range(..).count(), 2);
-    let writer = db.begin_with(short()).unwrap();
-    assert!(writer.bytes(&t).put(b"a", b"2").is_err());
-    drop((repeatable, serializable));
-    writer.bytes(&t).put(b"a", b"2").unwrap();
-}
-
-/// A removed row that stays for a while, as somebody has locked the gap below it, is none that a weaker level would lock.
-#[test]
-fn a_repeatable_reader_locks_no_removed_row() {
-    let db = Database::in_memory().unwrap();
-    let t = db.byte_table("t").unwrap();
-    t.put_many(&[("a", ""), ("b", ""), ("c", "")]).unwrap();
-    let elsewhere = db.begin().unwrap();
-    assert_eq!(elsewhere.bytes(&t).range((Excluded(&b"a"[..]), Excluded(&b"b"[..]))).count(), 0);
-    t.remove(b"b").unwrap();
-    assert_eq!(db.check().unwrap().tables[1].ghosts, 1);
-    let reader = db.begin_with(short().isolation(Isolation::RepeatableRead)).unwrap();
-    assert_eq!(reader.bytes(&t).range(..).count(), 2);
-    t.with_lock_timeout(Duration::from_millis(50)).put(b"b", b"").unwrap();
-    assert_eq!(reader.bytes(&t).range(..).count(), 3);
 }
 
 /// What was waited for in vain took as much time as what was got.
