@@ -3,7 +3,7 @@
 mod common;
 
 use common::short;
-use foreshore::{ByteTable, Database, Error, Result, Transaction};
+use foreshore::{ByteTable, Database, Error, Result, Transaction, TransactionOptions};
 
 /// A database with a transaction that has locked a row.
 fn begun() -> (Database, ByteTable, Transaction) {
@@ -19,6 +19,18 @@ fn savepoints_of_other_databases_are_refused() {
     let ((_, _, one), (_, _, other)) = (begun(), begun());
     assert_eq!(one.number(), other.number());
     let refused = other.rollback_to(one.savepoint().unwrap());
+    assert!(matches!(refused, Err(Error::Argument(_))), "{refused:?}");
+}
+
+/// What was waited for there, and how long ago that began, says nothing here.
+#[test]
+fn the_age_of_a_transaction_of_another_database_is_refused() {
+    let ((one, _, first), (other, ..)) = (begun(), begun());
+    let options = TransactionOptions::new().as_old_as(&first);
+    one.begin_with(options).unwrap();
+    let refused = other.begin_with(options);
+    assert!(matches!(refused, Err(Error::Argument(_))), "{refused:?}");
+    let refused = other.transact_with(options, |_| Ok(()));
     assert!(matches!(refused, Err(Error::Argument(_))), "{refused:?}");
 }
 

@@ -65,7 +65,9 @@ pub struct TransactionOptions {
     pub(crate) durability: Option<Durability>,
     pub(crate) lock_timeout: Duration,
     pub(crate) idle_timeout: Option<Duration>,
-    /// [`Txn::begin`]'s, if this work was tried before.
+    /// The database in which this work was tried before, if it was.
+    pub(crate) database: Option<u64>,
+    /// [`Txn::begin`]'s, then.
     pub(crate) since: Option<Lsn>,
     /// What it gave way to another over, if it did.
     pub(crate) lost_over: Option<Name>,
@@ -78,6 +80,7 @@ impl Default for TransactionOptions {
             durability: None,
             lock_timeout: Duration::from_secs(10),
             idle_timeout: None,
+            database: None,
             since: None,
             lost_over: None,
         }
@@ -183,7 +186,7 @@ impl TransactionOptions {
     /// As old as `first`, whose work it does again; to be called when that has failed. Of transactions that wait for each other the youngest gives way: at
     /// its first age no work gives way for ever. If `first` has done so already, the new transaction begins by waiting: up to 10 ms for others
     /// that are run again, one at a time; then for the lock over which it did, up to its lock timeout, and keeps that. So it does not give
-    /// way to the same one again, nor to the others.
+    /// way to the same one again, nor to the others. A transaction of another database is refused when the new one begins.
     /// [`Database::transact`](crate::Database::transact) does this by itself.
     ///
     /// ```
@@ -202,6 +205,7 @@ impl TransactionOptions {
     /// # Ok(()) }
     /// ```
     pub fn as_old_as(mut self, first: &Transaction) -> Self {
+        self.database = Some(first.shared.database());
         self.since = first.shared.options.since.map(Txn::again);
         self.lost_over = first.shared.lost_over();
         self

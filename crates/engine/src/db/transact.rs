@@ -25,7 +25,8 @@ impl Database {
 
     /// Begins a read-write transaction with options.
     ///
-    /// Errors: as [`Database::begin`].
+    /// Errors: as [`Database::begin`]; [`Error::Argument`](crate::Error::Argument) if it is to be
+    /// [as old as](TransactionOptions::as_old_as) one of another database.
     ///
     /// ```
     /// # fn main() -> foreshore::Result<()> {

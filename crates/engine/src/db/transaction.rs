@@ -132,6 +132,9 @@ impl std::fmt::Debug for Transaction {
 impl Transaction {
     pub(crate) fn begin(engine: Held<Engine>, mut options: TransactionOptions) -> Result<Self> {
         let core = engine.hold_core();
+        if options.database.is_some_and(|database| database != database_of(&core)) {
+            return Err(Error::Argument("it cannot be as old as a transaction of another database".into()));
+        }
         let since = *options.since.get_or_insert_with(|| core.log.flushed());
         let txn = Txn::begin(core.clone(), options.lock_timeout, since)?;
         let number = core.txns.slots.number(txn.owner);
@@ -405,6 +408,11 @@ impl Transaction {
 /// The longest global id of a prepared transaction.
 const GID_BYTES_MAX: usize = 256;
 
+/// What tells this open database from others.
+fn database_of(core: &Core) -> u64 {
+    core.incarnations.last().map_or(0, |life| life.salt)
+}
+
 impl Shared {
     /// Errors: [`Error::Argument`] if the table is of another database.
     pub fn ensure_ours(&self, table: &ByteTable) -> Result<()> {
@@ -414,9 +422,9 @@ impl Shared {
         }
     }
 
-    /// What tells this open database from others.
-    fn database(&self) -> u64 {
-        self.core.incarnations.last().map_or(0, |life| life.salt)
+    /// The database that it is of.
+    pub fn database(&self) -> u64 {
+        database_of(&self.core)
     }
 
     /// Calls `work` with the transaction, if it still runs. A deadlock or an abort rolls it back, and so does what leaves it
