@@ -46,15 +46,15 @@ struct Own {
 }
 
 impl Own {
-    /// The ring of this thread in this process (U2), if there is one.
-    fn ring(own: &mut Option<Self>) -> Option<&mut IoUring> {
+    /// Where the ring of this thread in this process is (U2), if there is one.
+    fn ring(own: &mut Option<Self>) -> Option<&mut Option<IoUring>> {
         let process = process::id();
         if own.as_ref().is_none_or(|own| own.process != process) {
             *own = None;
             RINGS.fetch_update(Relaxed, Relaxed, |rings| (rings < RINGS_MAX).then_some(rings + 1)).ok()?;
             *own = Some(Self { process, ring: open().ok() });
         }
-        own.as_mut()?.ring.as_mut()
+        own.as_mut().map(|own| &mut own.ring).filter(|ring| ring.is_some())
     }
 }
 
@@ -157,7 +157,6 @@ unsafe fn run(
         // The process has been forbidden rings since: the last ones did not get into the kernel, nor will others.
         let refused = pushed - u64::from(std::mem::take(&mut flying.count))..pushed;
         drop(flying);
-        own.as_mut().expect("it had the ring").ring = None;
         let refused = refused.chain(entries.map(|(i, _)| i));
         refused.for_each(|i| done(i as usize, Err(ErrorKind::WouldBlock.into())));
         true
@@ -177,33 +176,42 @@ fn is_refusal(kind: ErrorKind) -> bool {
 
 /// Transfers under way, none of which is left behind (U1).
 struct Flying<'a> {
-    ring: &'a mut IoUring,
+    /// There is one, until it refuses.
+    ring: &'a mut Option<IoUring>,
     count: u32,
 }
 
 impl Flying<'_> {
+    fn ring(&mut self) -> &mut IoUring {
+        self.ring.as_mut().expect("nobody asks one that has refused")
+    }
+
     /// One more, which begins at the next [`Flying::wait`].
     ///
     /// # Safety
     /// As for [`run`], until it has landed.
     unsafe fn push(&mut self, entry: &squeue::Entry) {
         // SAFETY: handed on to the caller.
-        unsafe { self.ring.submission().push(entry) }.expect("no more are under way than there are places");
+        unsafe { self.ring().submission().push(entry) }.expect("no more are under way than there are places");
         self.count += 1;
     }
 
-    /// Waits until one of them is complete; `false`: none is under way any more, and the kernel refuses the rest.
+    /// Waits until one of them is complete; `false`: none is under way any more, and the kernel refuses the rest. That has the ring
+    /// given up: those that did not get into the kernel would go there with the next ones, when nobody has their memory any more.
     fn wait(&mut self) -> bool {
-        while let Err(error) = self.ring.submit_and_wait(1) {
+        while let Err(error) = self.ring().submit_and_wait(1) {
             let kind = error.kind();
-            // Not less if a panic left some behind that had been refused.
-            let all_refused = self.ring.submission().len() >= self.count as usize;
+            let refused = self.ring().submission().len();
+            let all_refused = refused == self.count as usize;
             match kind {
                 ErrorKind::Interrupted => {}
-                _ if all_refused && !is_passing(kind) => return false,
+                _ if all_refused && !is_passing(kind) => {
+                    *self.ring = None;
+                    return false;
+                }
                 // If the process has been forbidden rings: those under way go on, and show when it comes back from any call.
                 _ if is_passing(kind) || is_refusal(kind) => {
-                    if !self.ring.completion().is_empty() {
+                    if !self.ring().completion().is_empty() {
                         return true;
                     }
                     thread::yield_now();
@@ -220,7 +228,7 @@ impl Flying<'_> {
 
     /// One that is complete: its number, and what came of it.
     fn land(&mut self) -> Option<(usize, io::Result<usize>)> {
-        let entry = self.ring.completion().next()?;
+        let entry = self.ring().completion().next()?;
         self.count -= 1;
         let result =
             usize::try_from(entry.result()).map_err(|_| io::Error::from_raw_os_error(-entry.result()));
@@ -311,6 +319,21 @@ mod tests {
         });
         assert_eq!(told, if ran { bytes.len() + 1 } else { 0 });
         assert!(!ran || content[..bytes.len()] == bytes);
+    }
+
+    /// U1: a panic may leave some behind that had been refused. The next ones must not take them along.
+    #[test]
+    fn what_was_refused_goes_with_its_ring() {
+        let Ok(ring) = open() else { return };
+        let refuses = ring.params().is_setup_single_issuer(); // any other thread
+        let mut ring = Some(ring);
+        let leave_one = || {
+            let mut flying = Flying { ring: &mut ring, count: 0 };
+            // SAFETY: it points to nothing.
+            unsafe { flying.push(&opcode::Nop::new().build()) };
+        };
+        thread::scope(|scope| scope.spawn(leave_one).join().expect("no panic"));
+        assert_eq!(ring.is_none(), refuses);
     }
 
     #[test]
