@@ -9,7 +9,9 @@ use crate::leaf::LeafCopy;
 use crate::tree::{Ahead, Tree};
 use crate::txn::Direction;
 use crate::version::Version;
-use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+use std::iter;
 use std::ops::Bound;
 
 /// Looks at key, version and content of a cell; `false` ends the walk.
@@ -112,7 +114,7 @@ impl Tree {
             }
             true
         })?;
-        let (mut used, mut damage) = (Used::new(), Damage::default());
+        let (mut used, mut shared, mut damage) = (Used::new(), BTreeSet::new(), Damage::default());
         for (key, reference) in references {
             let row = Row { key: &key, reference };
             match self.check_reference(row) {
@@ -125,12 +127,16 @@ impl Tree {
             }
             report.large_values += 1;
             report.large_bytes += u64::from(reference.len);
-            if let Some((other, _)) = used.get(&reference.id) {
-                for key in [&key, other] {
-                    damage.note(self.damaged(Row { key, reference }, "two rows refer to it".into()))?;
+            match used.entry(reference.id) {
+                Entry::Vacant(unused) => _ = unused.insert((key, reference)),
+                Entry::Occupied(used) => {
+                    // The first row with the second one, and with no others.
+                    let first = shared.insert(reference.id).then(|| &used.get().0);
+                    for key in iter::once(&key).chain(first) {
+                        damage.note(self.damaged(Row { key, reference }, "two rows refer to it".into()))?;
+                    }
                 }
             }
-            used.insert(reference.id, (key, reference));
         }
         damage.none_or_error().map(|()| used)
     }
@@ -282,6 +288,17 @@ mod tests {
             &tree,
             "row k of table \"t\" is damaged: two rows refer to it (and so are those of rows another)",
         );
+    }
+
+    #[test]
+    fn each_row_of_a_value_used_often_is_named_once() {
+        let (_db, tree, _) = one_value();
+        let cell = tree.newest(b"k").unwrap().unwrap();
+        for key in [b"l", b"m"] {
+            tree.put_unversioned(key, &cell).unwrap();
+        }
+        let Err(Error::Corrupt { rows, .. }) = checked(&tree) else { panic!("it is damage") };
+        assert_eq!(rows, [b"l", b"k", b"m"]);
     }
 
     /// Who reads it is told the same.
