@@ -163,7 +163,6 @@ impl Vfs for DirVfs {
                 opened => opened?,
             },
         };
-        wait_for_rest(&fd)?;
         Ok(Arc::new(DirFile::new(fd, access)))
     }
 
@@ -397,6 +396,10 @@ impl File for DirFile {
         }
     }
 
+    fn await_rest(&self) -> io::Result<()> {
+        wait_for_rest(&self.fd)
+    }
+
     fn sync(&self) -> io::Result<()> {
         Ok(fdatasync(&self.fd)?)
     }
@@ -535,7 +538,7 @@ mod tests {
 
     /// O4 in `lock.rs`: it may be a write of a killed owner, which the system carries out without it. The file may be elsewhere.
     #[test]
-    fn who_opens_a_file_waits_for_what_is_under_way() {
+    fn who_opened_a_file_can_wait_for_what_is_under_way() {
         let path = std::env::temp_dir().join(format!("foreshore-io-rest-of-{}", process::id()));
         let vfs = DirVfs::open(path.join("db"), true).expect("a temporary directory");
         let leaves = fs::File::create(path.join("leaves")).expect("a new file");
@@ -543,12 +546,12 @@ mod tests {
         flock(&leaves, FlockOperation::LockShared).expect("nobody else has it");
         let (tell, told) = channel();
         thread::scope(|scope| {
-            let open = || vfs.open("leaves.db", Access::Direct, false).map(drop);
-            scope.spawn(move || tell.send(open()).expect("a listener"));
+            let file = vfs.open("leaves.db", Access::Direct, false).expect("no need to wait for that");
+            scope.spawn(move || tell.send(file.await_rest()).expect("a listener"));
             let early = told.recv_timeout(Duration::from_millis(200));
             drop(leaves);
-            assert!(early.is_err(), "open beside a write");
-            told.recv().expect("who opens it").expect("all have landed");
+            assert!(early.is_err(), "at rest beside a write");
+            told.recv().expect("who waits").expect("all have landed");
         });
         fs::remove_dir_all(&path).expect("removing it");
     }

@@ -43,8 +43,7 @@ pub enum Access {
 /// One database directory. Names are flat: one with a `/` in it is `InvalidInput`.
 pub trait Vfs: Send + Sync + 'static {
     /// Opens a file for reading and writing. `create` makes an empty one if the name is absent; without it an absent
-    /// name is `ErrorKind::NotFound`. One for direct access is waited for while writes of a killed process may still be under
-    /// way there, up to half a minute: then `TimedOut`.
+    /// name is `ErrorKind::NotFound`.
     fn open(&self, name: &str, access: Access, create: bool) -> io::Result<Arc<dyn File>>;
     /// Removes a name; an absent one is `NotFound`.
     fn remove(&self, name: &str) -> io::Result<()>;
@@ -86,6 +85,13 @@ pub trait File: Send + Sync + 'static {
     /// error any of them may have been written.
     fn write_many(&self, writes: &[(u64, &[u8])]) -> io::Result<()> {
         writes.iter().try_for_each(|(offset, data)| self.write_at(data, *offset))
+    }
+    /// Waits while [`File::write_many`] of a killed process may still be under way there. Who writes a file in that way does so first,
+    /// for what its own writes would meet; of a file that is not written so, others may hold locks as they like.
+    ///
+    /// Errors: `TimedOut` after half a minute.
+    fn await_rest(&self) -> io::Result<()> {
+        Ok(())
     }
     /// Makes all writes that returned before this call durable, with the length needed to read them back.
     fn sync(&self) -> io::Result<()>;

@@ -8,8 +8,9 @@
 //!   descriptor is closed on exec; a child forked without exec holds a copy until it exits.
 //! - O2: only the process that took the lock gives it up: a forked child that drops its copy of the guard does not.
 //! - O3: who removes the file lets nobody in: the next one is another file, but the directory is the same.
-//! - O4: what a killed owner handed to a ring goes on without it, and has its file open, and a shared lock on that: who opens
-//!   the file next waits until it is [at rest](wait_for_rest). Otherwise a write from before could land on what the next one wrote.
+//! - O4: what a killed owner handed to a ring goes on without it, and has its file open, and a shared lock on that: the next
+//!   owner waits until the file is [at rest](crate::File::await_rest). Otherwise a write from before could land on what the next one wrote.
+//!   Only of files that are written by a ring: a lock on another file is somebody else's, as of who makes a backup.
 
 use crate::LockError;
 use foreshore_base::seeded_bug;
@@ -22,7 +23,7 @@ use std::process;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long who opens a file waits for what a killed owner has begun there (O4).
+/// How long the next owner waits for what a killed owner has begun there (O4).
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The lock; given up on drop.

@@ -109,8 +109,8 @@ impl SlotRoom {
 }
 
 impl LeafFile {
-    /// Opens the file of a class; `create` says that it may be absent, and then makes its name durable. After `Poisoned`
-    /// it is unknown whether it is.
+    /// Opens the file of a class, and waits for what a killed owner's [`LeafFile::write`] has left under way. `create` says that it may
+    /// be absent, and then makes its name durable. After `Poisoned` it is unknown whether it is.
     pub fn open(
         vfs: &dyn Vfs,
         class: SizeClass,
@@ -119,7 +119,9 @@ impl LeafFile {
         create: bool,
     ) -> Result<Self> {
         let name = class.file();
-        let file = vfs.open(name, Access::Direct, create).map_err(|e| match e.kind() {
+        let opened = vfs.open(name, Access::Direct, create);
+        let at_rest = opened.and_then(|file| file.await_rest().map(|()| file));
+        let file = at_rest.map_err(|e| match e.kind() {
             io::ErrorKind::NotFound => Error::corrupt(name, "it is missing"),
             _ => Error::io(format!("opening {name}"), &e),
         })?;

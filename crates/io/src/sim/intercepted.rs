@@ -136,6 +136,10 @@ impl File for InterceptedFile {
         self.call(Call::Write, || self.file.write_at(data, offset))
     }
 
+    fn await_rest(&self) -> io::Result<()> {
+        self.file.await_rest()
+    }
+
     fn sync(&self) -> io::Result<()> {
         self.call(Call::Sync, || self.file.sync())
     }
