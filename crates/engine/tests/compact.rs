@@ -337,6 +337,19 @@ fn leftovers_are_told_apart() {
     assert_eq!(rows(&path), before);
 }
 
+/// Nor is a copy in the way that was made, but is not to take the database's place: who does as he is told can compact.
+#[test]
+fn what_fails_behind_the_copy_leaves_nothing_in_the_way() {
+    let (_dir, path) = sparse(500);
+    let (before, notes) = (rows(&path), beside(&path).join("notes.txt"));
+    let failed = builder().compact(&path, |_| fs::write(&notes, "").unwrap()).unwrap_err();
+    assert!(failed.to_string().contains("move it elsewhere, then compact"), "{failed}");
+    fs::remove_file(&notes).unwrap();
+    builder().compact(&path, |_| {}).unwrap();
+    assert_eq!(rows(&path), before);
+    assert!(!beside(&path).exists());
+}
+
 /// Whoever misspells the path is told that there is no such directory, as by opening it.
 #[test]
 fn what_is_not_there_is_no_failure_of_the_disk() {

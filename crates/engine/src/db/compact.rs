@@ -10,7 +10,7 @@
 //!
 //! Invariant K1: at every moment the database's path names a complete database with all its rows. A crash leaves beside it
 //! either what has the name of a backup that is not complete, which the next compaction throws away, or one of the two complete
-//! databases, which may be removed.
+//! databases, which may be removed. An error that does not tell of the latter leaves the former.
 //!
 //! Invariant K2: files are removed only from the directory that was opened, whose lock is held, wherever it is by now. Whatever else
 //! has taken its path meanwhile loses nothing, nor its name, but for a moment that is left: names cannot be exchanged on condition. So
@@ -105,9 +105,14 @@ impl Builder {
             }
         })?;
         let copied = db.backup_in(&beside, progress)?;
-        let bytes_now = bytes_of_database(&beside)?;
-        make_like(&beside, &dir).map_err(|e| not_alike(&beside, &dir, &e))?;
-        db.engine.close()?;
+        let ready = bytes_of_database(&beside).and_then(|bytes_now| {
+            make_like(&beside, &dir).map_err(|e| not_alike(&beside, &dir, &e))?;
+            db.engine.close().map(|()| bytes_now)
+        });
+        let bytes_now = ready.inspect_err(|_| {
+            // Nobody is told of the copy: the next compaction is to throw it away (K1).
+            let _ = fs::rename(beside.join(meta::NAME), beside.join(meta::UNFINISHED_BACKUP));
+        })?;
         ensure_not_moved(&dir, &path, &beside)?;
         exchange(&path, &beside, &|parent| parent.sync_all())?;
         ensure_exchanged(&dir, &path, &beside)?;
