@@ -73,6 +73,10 @@ pub(super) enum Missing {
 const LOST_OFTEN: u32 = 1000;
 const LOST_FOR_EVER: Duration = Duration::from_secs(10);
 
+/// How many steps to the right are more than an index that lacks some separators costs. Where the number of a lost leaf was given to another
+/// one, the link to it leads back, and then on through all leaves in between.
+const FAR: u32 = 16;
+
 /// Waiting for a structure modification to be finished. It holds no latch and waits for nothing but the processor, so
 /// whoever loses the way again and again is not waiting for one: a leaf is missing. Mostly one look proves that
 /// ([`Tree::misses_leaf_on`]); time tells where it does not, as in an index that leads astray.
@@ -227,11 +231,11 @@ impl Tree {
         self.read_where(at, |page, id| leaf::route_before(page, self.id, id, bound), read)
     }
 
-    /// Goes from page `at` to the right as `route` says, and reads there; `None` if it says that the way is lost.
+    /// Goes from page `start` to the right as `route` says, and reads there; `None` if it says that the way is lost.
     #[inline]
     fn read_where<R>(
         &self,
-        mut at: PageId,
+        start: PageId,
         route: impl Fn(Page<'_>, PageId) -> Result<Route, Restart>,
         read: &mut impl FnMut(Page<'_>) -> Result<R, Restart>,
     ) -> Result<Option<R>> {
@@ -242,7 +246,7 @@ impl Tree {
                 Route::Lost => Step::Lost,
             })
         };
-        let (mut tries, mut steps) = (0, 0);
+        let (mut at, mut tries, mut steps) = (start, 0, 0);
         loop {
             let Some(frame) = self.pool.page(at)? else { return Ok(None) };
             // The fences lie at the end of the page, the header at its beginning: fetch both at once.
@@ -258,7 +262,9 @@ impl Tree {
             };
             match outcome {
                 Ok(Step::Done(result)) => return Ok(Some(result)),
-                Ok(Step::Right(next)) => at = self.step_right(next, &mut steps)?,
+                Ok(Step::Right(next)) => {
+                    at = self.step_right(next, &mut steps, || self.misses_leaf_on(start, &route))?;
+                }
                 Ok(Step::Lost) => return Ok(None),
                 Err(Restart) => tries += 1,
             }
@@ -341,7 +347,9 @@ impl Tree {
             let fresh = self.pool.allocate()?;
             room(&self.core.log)?;
             let start = self.seek(key)?;
-            if let Some(latched) = self.latch_along(start, key, |id| Ok(self.pool.resident(id)))? {
+            // Nor may it be looked whether a leaf is missing on the way: that reads leaves, too.
+            let look = || Ok(Missing::Unproven);
+            if let Some(latched) = self.latch_along(start, key, |id| Ok(self.pool.resident(id)), look)? {
                 return Ok((fresh, latched));
             }
             drop(fresh);
@@ -350,40 +358,53 @@ impl Tree {
     }
 
     fn latch_from(&self, start: PageId, key: &[u8]) -> Result<Option<Latched<'_>>> {
-        self.latch_along(start, key, |id| self.pool.page_to_change(id))
+        self.latch_along(start, key, |id| self.pool.page_to_change(id), || self.misses_leaf(start, key))
     }
 
     /// Latches the leaf that covers `key`, beginning at page `id`; `None` if that is not (or no longer) left of `key`, or if `find`
-    /// does not find a page on the way.
+    /// does not find a page on the way. `look`: as for [`Tree::step_right`].
     #[inline]
     fn latch_along<'a>(
         &'a self,
         mut id: PageId,
         key: &[u8],
         find: impl Fn(PageId) -> Result<Option<FramePage<'a>>>,
+        look: impl Fn() -> Result<Missing>,
     ) -> Result<Option<Latched<'a>>> {
         let mut steps = 0;
         loop {
             let Some(at) = find(id)? else { return Ok(None) };
             at.page.0.prefetch(at.page.0.len() - 1, 1);
             let latched = self.latch(at);
-            match leaf::route(at.page, self.id, id, key) {
+            let next = match leaf::route(at.page, self.id, id, key) {
                 Ok(Route::Here) => return Ok(Some(latched)),
-                Ok(Route::Right(next)) => id = self.step_right(next, &mut steps)?,
+                Ok(Route::Right(next)) => next,
                 Ok(Route::Lost) => return Ok(None),
                 Err(Restart) => return Err(malformed(at.page)),
-            }
+            };
             latched.latch.release_unchanged();
+            id = self.step_right(next, &mut steps, &look)?;
         }
     }
 
-    /// Takes a step to the right on the way to one key, to page `next`. Errors: `Corrupt` if the chain has no such place.
+    /// Takes a step to the right on the way to one key, to page `next`, with nothing latched. Errors: `Corrupt` if the chain has no such
+    /// place, or if a `look` from where the way began, after many steps, proves that a leaf is missing.
     #[cold]
-    fn step_right(&self, next: PageId, steps: &mut u32) -> Result<PageId> {
+    fn step_right(
+        &self,
+        next: PageId,
+        steps: &mut u32,
+        look: impl Fn() -> Result<Missing>,
+    ) -> Result<PageId> {
         if next.is_none() {
             return Err(self.broken_chain("its leaves end before the last fence"));
         }
-        self.count_step(steps).map(|()| next)
+        self.count_step(steps)?;
+        if *steps == FAR && look()? == Missing::Proven {
+            self.ensure_not_dropped()?; // then leaves go in any order
+            return Err(self.leaf_is_missing());
+        }
+        Ok(next)
     }
 
     /// Counts a step to the right. Errors: `Corrupt` after more of them than there are leaves.
