@@ -44,20 +44,28 @@ pub(crate) fn roll_back(
     Ok(())
 }
 
-/// What was done to the row that `change` changed; `None` if that failed because its leaf is lost, as after a rebuild: nobody sees the
-/// row any more.
+/// What was done to the row that `change` changed; `None` if that failed because the row is lost.
 fn unless_lost<R>(tree: &Tree, change: &Change<'_>, done: Result<R>) -> Result<Option<R>> {
     match (done, change.key()) {
-        (Err(Error::Corrupt { .. }), Some(key)) if tree.has_lost(key)? => Ok(None),
+        (Err(Error::Corrupt { .. }), Some(key)) if is_lost(tree, key)? => Ok(None),
         (done, _) => done.map(Some),
     }
+}
+
+/// Is a row that a transaction without an end has changed lost with its leaf, as after a rebuild? Nobody sees it any more.
+///
+/// For the empty key alone, a rebuild has put an empty leaf in the place of the lost one. That lacks even the cell that such a row has until
+/// its transaction has ended.
+fn is_lost(tree: &Tree, key: &[u8]) -> Result<bool> {
+    Ok(tree.has_lost(key)? || key.is_empty() && tree.newest_cell(key)?.is_none())
 }
 
 /// Rows as they were before the records that were read so far.
 type Before = HashMap<(TableId, Vec<u8>), Option<Vec<u8>>>;
 
 /// Gives a transaction from before a restart that has prepared, or cannot be undone yet, its locks back, and its room in the log; and
-/// readers the images of what it changed. Rows whose leaf is lost have neither.
+/// readers the images of what it changed. Rows that are lost have neither, but for the one with the empty key: others can write it again, and
+/// are not to while it may be undone.
 pub(crate) fn restore(txn: &mut Txn, table: &dyn Fn(TableId) -> Option<Arc<Tree>>) -> Result<()> {
     let mut before = Before::new();
     each_write_backwards(txn, Lsn::ZERO, |txn, write| {
@@ -153,8 +161,10 @@ fn restore_row(
             None => return Ok(()),
         },
     };
-    *value = undone(change, write.old, value.take())
-        .ok_or_else(|| damaged(write.at, "a row that a prepared transaction changed is not as it left it"))?;
+    let replaced = undone(change, write.old, value.take());
+    if replaced.is_none() && !is_lost(tree, key)? {
+        return Err(damaged(write.at, "a row that a prepared transaction changed is not as it left it"));
+    }
     if let Some(id) = blob::marked(tree, key) {
         txn.note_blob(tree, id);
     }
@@ -164,9 +174,12 @@ fn restore_row(
     if !seeded_bug("txn_prepared_unlocked") {
         txn.lock(tree, key, KeyMode::Exclusive, Reach::NONE)?;
     }
-    if write.first {
-        tree.restore_image(txn, key, value.as_deref());
+    if write.first
+        && let Some(replaced) = &replaced
+    {
+        tree.restore_image(txn, key, replaced.as_deref());
     }
+    *value = replaced.flatten();
     Ok(())
 }
 
