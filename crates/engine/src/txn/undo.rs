@@ -12,6 +12,7 @@ use crate::leaf::{Change, exchange};
 use crate::lock::{KeyMode, Reach};
 use crate::tree::Tree;
 use crate::txn::{Record, Txn, damaged};
+use crate::version::Version;
 use foreshore_base::{Lsn, TableId, seeded_bug};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -31,10 +32,11 @@ pub(crate) fn roll_back(
     txn.last = each_write_backwards(txn, until, |txn, write| {
         let Some(tree) = table(write.table) else { return Ok(()) };
         for (number, change) in write.changes.iter().enumerate().rev() {
-            if number > 0 && seeded_bug("txn_rows_undone_in_part") {
+            let is_done = |txn: &Txn| write.again && is_undone(txn, &tree, change);
+            if number > 0 && (seeded_bug("txn_rows_undone_in_part") || is_done(txn)) {
                 continue;
             }
-            // Undoing a new row twice does no harm: only with the first one all are undone.
+            // Undoing a new row twice does no harm, but to the log: only with the first one all are undone.
             let undo_next = if number == 0 { write.previous } else { write.at };
             let undone = tree.compensate(txn, undo_next, write.first, change, write.old);
             txn.last = unless_lost(&tree, change, undone)?.unwrap_or(txn.last);
@@ -58,6 +60,12 @@ fn unless_lost<R>(tree: &Tree, change: &Change<'_>, done: Result<R>) -> Result<O
 /// its transaction has ended.
 fn is_lost(tree: &Tree, key: &[u8]) -> Result<bool> {
     Ok(tree.has_lost(key)? || key.is_empty() && tree.newest_cell(key)?.is_none())
+}
+
+/// Did an earlier attempt undo this insertion? What cannot be told cannot be undone now either.
+fn is_undone(txn: &Txn, tree: &Tree, change: &Change<'_>) -> bool {
+    let is_not_its = |cell: Option<(Version, Vec<u8>)>| cell.is_none_or(|(version, _)| !txn.wrote(version));
+    change.key().is_some_and(|key| tree.newest_cell(key).is_ok_and(is_not_its))
 }
 
 /// Rows as they were before the records that were read so far.
@@ -86,6 +94,8 @@ struct Write<'a> {
     first: bool,
     old: &'a [u8],
     table: TableId,
+    /// Does a compensation say that it is to be undone next? Then a part of it may be undone.
+    again: bool,
     /// In the order in which they were made.
     changes: Vec<Change<'a>>,
 }
@@ -99,7 +109,7 @@ fn each_write_backwards(
 ) -> Result<Lsn> {
     let core = txn.core.clone();
     let mut records = core.log.backward(&core.incarnations);
-    let (mut at, mut loaded) = (txn.last, txn.last);
+    let (mut at, mut loaded, mut again) = (txn.last, txn.last, false);
     while at > until {
         let body = records.read(at)?;
         let next = match Record::decode(body).map_err(|detail| damaged(at, detail))? {
@@ -109,10 +119,14 @@ fn each_write_backwards(
                     loaded = load_leaves(&core, at, until);
                 }
                 let changes = change.of_rows().map_err(|detail| damaged(at, detail))?;
-                visit(txn, &Write { at, bytes, previous, first, old, table, changes })?;
+                visit(txn, &Write { at, bytes, previous, first, old, table, again, changes })?;
+                again = false;
                 previous
             }
-            Record::Compensation { owner, undo_next, .. } if owner == txn.owner => undo_next,
+            Record::Compensation { owner, undo_next, .. } if owner == txn.owner => {
+                again = true;
+                undo_next
+            }
             Record::Prepare { owner, previous, .. } if owner == txn.owner => previous,
             Record::Begin { owner } if owner == txn.owner => break,
             _ => return Err(damaged(at, "it is not of the transaction whose way back leads here")),
@@ -202,7 +216,11 @@ mod tests {
     use super::*;
     use crate::Database;
     use crate::lock::Owner;
+    use crate::tree::{Intent, PATIENCE};
+    use foreshore_base::sync::{AtomicBool, Ordering::Relaxed};
     use foreshore_base::{PageId, TxnId};
+    use foreshore_io::MemVfs;
+    use foreshore_io::sim::{Call, Intercepted};
 
     /// A made-up record that names itself as the one before it keeps nobody busy for ever.
     #[test]
@@ -228,5 +246,44 @@ mod tests {
             assert!(matches!(&told, Err(Error::Corrupt { .. })), "{told:?}");
         }
         txn.abandon();
+    }
+
+    /// Where a leaf of a record's rows, which others have split, cannot be read, what can be undone is undone, and logged, once, however
+    /// often that is tried.
+    #[test]
+    fn a_rollback_that_is_tried_again_logs_nothing_twice() {
+        let fails = Arc::new(AtomicBool::new(false));
+        let its = fails.clone();
+        let disk = Intercepted::new(MemVfs::new(), move |call, name, go| {
+            match call == Call::Read && name == "leaves.db" && its.load(Relaxed) {
+                true => Err(std::io::ErrorKind::Other.into()),
+                false => go(),
+            }
+        });
+        let db = Database::builder().leaf_bytes(4096).cache_bytes(1 << 20).open_on(Arc::new(disk)).unwrap();
+        let table = db.byte_table("t").unwrap();
+        let (tree, core) = (&table.tree, table.tree.core());
+        let keys: Vec<_> = (0..16u8).map(|i| [i]).collect();
+        let rows: Vec<(&[u8], &[u8])> = keys.iter().map(|key| (&key[..], &b"v"[..])).collect();
+        let mut txn = Txn::begin(core.clone().into(), PATIENCE, Lsn::ZERO).unwrap();
+        tree.write_each(&mut txn, &rows, Intent::Put, |_, _| Ok(())).unwrap();
+        (0..20u8).for_each(|i| table.put(&[7, i], &[2; 900]).unwrap());
+        db.checkpoint().unwrap();
+        let first = tree.seek(&keys[0]).unwrap();
+        core.pools.of_page(first).unwrap().evict_now(first);
+        fails.store(true, Relaxed);
+        let written = txn.last;
+        let last_records = [(); 3].map(|()| {
+            let failed = roll_back(&mut txn, Lsn::ZERO, &|_| Some(tree.clone()));
+            assert!(matches!(failed, Err(Error::Io { .. })), "{failed:?}");
+            txn.last
+        });
+        assert!(last_records[0] > written, "nothing was undone");
+        assert_eq!(last_records[1..], [last_records[0]; 2]);
+        fails.store(false, Relaxed);
+        roll_back(&mut txn, Lsn::ZERO, &|_| Some(tree.clone())).unwrap();
+        txn.end_rollback().unwrap();
+        assert_eq!(table.range(..).count(), 20);
+        db.check().unwrap();
     }
 }
