@@ -370,7 +370,7 @@ impl Connection {
         if args.is_empty() {
             return Attempt::Done(Next::Go);
         }
-        if commands::is_heavy(&self.session, &args) {
+        if commands::is_heavy(shared.scale, &self.session, &args) {
             return Attempt::TooHeavy;
         }
         let waited = self.waited(shared);
@@ -419,7 +419,7 @@ impl Connection {
         clock: &mut Instant,
     ) -> usize {
         let input = &self.input[at..];
-        let together = Together::at_the_beginning(kind, &mut self.parser, input, *budget);
+        let together = Together::at_the_beginning((kind, shared.scale), &mut self.parser, input, *budget);
         let full = self.replies.sent.saturating_add(shared.options.replies_bytes_max);
         let (done, bytes) = together.execute(shared, &mut self.session, &mut self.replies.bytes, full);
         if done == 0 {

@@ -1,7 +1,6 @@
 //! What a command does within a transaction: rows, and what was done to them. What only looks is no write to what is watched.
 
-use crate::commands::table::weight_of;
-use crate::commands::{CommandError, HEAVY, READ_BYTES_MAX};
+use crate::commands::{CommandError, HEAVY, READ_BYTES_MAX, Scale};
 use crate::shared::Target;
 use crate::watches::Watches;
 use foreshore::{Error, Transaction, TransactionBytes};
@@ -14,6 +13,7 @@ pub struct Part<'t> {
     watches: &'t Watches,
     /// Must no value be written, or compared with what it was, that is too heavy for an event loop?
     is_on_loop: bool,
+    scale: Scale,
     effects: Cell<Effects>,
 }
 
@@ -28,8 +28,8 @@ pub struct Effects {
 
 impl<'t> Part<'t> {
     /// That of a command which has done nothing yet.
-    pub fn new(transaction: &'t Transaction, watches: &'t Watches, is_on_loop: bool) -> Self {
-        Self { transaction, watches, is_on_loop, effects: Cell::default() }
+    pub fn new(transaction: &'t Transaction, watches: &'t Watches, is_on_loop: bool, scale: Scale) -> Self {
+        Self { transaction, watches, is_on_loop, scale, effects: Cell::default() }
     }
 
     /// What it has done.
@@ -49,7 +49,7 @@ impl<'t> Part<'t> {
 
     /// A value is to be written, which may be much larger than what its command says of it.
     fn take_on(&self, value: &[u8]) -> Result<(), CommandError> {
-        let weight = weight_of(value.len());
+        let weight = self.scale.weigh_bytes(value.len());
         if self.is_on_loop && weight >= HEAVY {
             return Err(CommandError::TooHeavy);
         }

@@ -293,7 +293,7 @@ impl Session {
         work: impl FnOnce(&Part<'_>) -> Result<R, CommandError>,
     ) -> Result<R, CommandError> {
         let work = |transaction: &Transaction| {
-            let part = Part::new(transaction, &self.watches, self.is_on_loop);
+            let part = Part::new(transaction, &self.watches, self.is_on_loop, shared.scale);
             Ok((work(&part)?, part.effects()))
         };
         let (result, effects) = match &self.transaction {

@@ -2,6 +2,7 @@
 
 use crate::chores::Chores;
 use crate::clients::Clients;
+use crate::commands::Scale;
 use crate::counters::Counters;
 use crate::cursors::Cursors;
 use crate::event_loop::Inbox;
@@ -30,6 +31,8 @@ pub const OPEN_TRANSACTIONS_MAX: usize = 512;
 pub struct Shared {
     /// The database.
     pub db: Database,
+    /// What makes a request heavy.
+    pub scale: Scale,
     /// As the server was started.
     pub options: Options,
     /// `Options::idle_timeout` in seconds, as CONFIG SET may have changed it.
@@ -76,6 +79,7 @@ impl Shared {
     /// Around a database.
     pub fn new(db: Database, options: Options) -> Self {
         Self {
+            scale: Scale::of(&db),
             db,
             idle_timeout_s: AtomicU64::new(options.idle_timeout.as_secs()),
             lock_timeout_ms: AtomicU64::new(options.lock_timeout.as_millis().try_into().unwrap_or(u64::MAX)),

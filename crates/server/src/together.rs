@@ -8,7 +8,7 @@
 //!   its own.
 //! - T2: what is not simply done counts as not executed, from there on: the command itself finds out why, alone.
 
-use crate::commands::{HEAVY, table};
+use crate::commands::{HEAVY, Scale};
 use crate::counters::Counters;
 use crate::reply::Reply;
 use crate::request::Parser;
@@ -81,6 +81,7 @@ fn short(input: &[u8]) -> Option<(&[u8], &[u8])> {
 /// The requests: their keys, their last arguments, which are the values if they are SETs, and where they end in the input.
 pub struct Together<'i> {
     kind: Kind,
+    scale: Scale,
     keys: [&'i [u8]; TOGETHER_MAX],
     values: [&'i [u8]; TOGETHER_MAX],
     ends: [usize; TOGETHER_MAX],
@@ -89,9 +90,14 @@ pub struct Together<'i> {
 
 impl<'i> Together<'i> {
     /// The requests of this kind at the beginning of `input`, at most `max` of them. `parser` expects a first byte afterwards.
-    pub fn at_the_beginning(kind: Kind, parser: &mut Parser, input: &'i [u8], max: usize) -> Self {
+    pub fn at_the_beginning(
+        (kind, scale): (Kind, Scale),
+        parser: &mut Parser,
+        input: &'i [u8],
+        max: usize,
+    ) -> Self {
         let none = [&[][..]; TOGETHER_MAX];
-        let mut found = Self { kind, keys: none, values: none, ends: [0; TOGETHER_MAX], len: 0 };
+        let mut found = Self { kind, scale, keys: none, values: none, ends: [0; TOGETHER_MAX], len: 0 };
         let mut begin = 0;
         parser.finish();
         while found.len < max.min(TOGETHER_MAX)
@@ -133,7 +139,7 @@ impl<'i> Together<'i> {
         if args.len() != self.kind.args() || !args.at(0).eq_ignore_ascii_case(self.kind.name()) {
             return false;
         }
-        if table::weight(&args) >= HEAVY {
+        if self.scale.weigh(&args) >= HEAVY {
             return false;
         }
         let (Some(key), Some(last)) = (parser.place(1), parser.place(args.len() - 1)) else { return false };

@@ -474,6 +474,29 @@ fn a_large_value_that_waits_for_the_device_stops_nobody() {
     assert_eq!((c.call("STRLEN large"), c.call("STRLEN grows")), (Int(200_000), Int(200_000)));
 }
 
+/// The smaller the leaves, the smaller are values that are written past the log.
+#[test]
+fn a_value_that_small_leaves_make_wait_for_the_device_stops_nobody() {
+    let disk = MemVfs::new();
+    let small = Database::builder().leaf_bytes(4096).durability(Durability::Buffered);
+    let server = Running::over(small.open_on(Arc::new(disk.clone())).unwrap(), one_loop());
+    let (mut c, mut other) = (server.client(), server.client());
+    let value = [b'x'; 100_000];
+    assert_eq!(other.call_args(&[b"SET", b"large", &value]), ok());
+    let set = encode(&[b"SET", b"new", &value]);
+    for requests in [set.clone(), set.repeat(2), encode(&[b"APPEND", b"large", b"x"])] {
+        let replies = requests.iter().filter(|byte| **byte == b'*').count();
+        disk.set_sync_time(SYNC);
+        let begun = Instant::now();
+        other.send_raw(&requests);
+        thread::sleep(Duration::from_millis(50));
+        assert_eq!(c.call("PING"), text("PONG"));
+        assert!(begun.elapsed() < AT_ONCE, "{:?}", begun.elapsed());
+        disk.set_sync_time(Duration::ZERO);
+        (0..replies).for_each(|_| assert!(!matches!(other.reply(), Value::Error(_))));
+    }
+}
+
 /// A long EXEC that meets others' locks is tried again, and is given up in the end; the session is what it was.
 #[test]
 fn a_long_transaction_waits_for_locks_as_others_do() {

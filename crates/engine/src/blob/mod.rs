@@ -155,6 +155,11 @@ impl Part {
     }
 }
 
+/// No shorter value has an extent, in a database whose own leaves have `page_bytes`.
+pub(crate) fn past_log_from_bytes(page_bytes: usize) -> usize {
+    EXTENTS_FROM_LEAVES * page_bytes
+}
+
 /// How so many bytes outside of a row are cut (L5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Cut {
@@ -167,7 +172,7 @@ struct Cut {
 impl Cut {
     /// In a database whose own leaves have `page_bytes`.
     fn of(outside: usize, page_bytes: usize) -> Self {
-        let (form, piece) = match outside < EXTENTS_FROM_LEAVES * page_bytes {
+        let (form, piece) = match outside < past_log_from_bytes(page_bytes) {
             true => (Form::Chunk, Limits::value_bytes_if(page_bytes, CHUNKS_PER_LEAF, PIECE_KEY_BYTES)),
             false => (Form::Extent, EXTENT_LEAVES * page_bytes),
         };

@@ -43,6 +43,7 @@ mod transaction_range;
 mod transaction_table;
 mod upkeep;
 
+use crate::blob;
 use crate::core::Core;
 use crate::error::Result;
 use crate::log::Durability;
@@ -420,6 +421,13 @@ impl Database {
     /// ```
     pub fn stats(&self) -> Stats {
         self.engine.stats()
+    }
+
+    /// No shorter value is written past the log; for one that is, a transaction waits for the device before it commits, whatever the
+    /// durability. For the server, whose event loops must not.
+    #[doc(hidden)]
+    pub fn past_log_from_bytes(&self) -> usize {
+        blob::past_log_from_bytes(self.engine.core().pools.own().page_bytes())
     }
 
     /// Writes everything out and stops accepting writes, telling the errors that a mere drop would swallow. The directory

@@ -14,6 +14,7 @@ mod ranges;
 mod strings;
 pub mod table;
 mod transactions;
+mod weight;
 
 use crate::chores::{Brought, Length, Work};
 use crate::clients::Client;
@@ -29,6 +30,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 pub use table::Command;
 use table::{READ, TRANSACTIONAL, UNTRUSTED, WRITE};
+pub use weight::{HEAVY, Scale};
 
 /// A command being executed.
 pub struct Call<'c> {
@@ -244,10 +246,6 @@ impl<'c> Call<'c> {
 const NOT_AN_INTEGER: &str = "ERR value is not an integer or out of range";
 const SYNTAX: &str = "ERR syntax error";
 
-/// From this weight on a write, or the end of a transaction, is done elsewhere than on the event loop: it would take milliseconds
-/// there.
-pub const HEAVY: usize = 2000;
-
 /// What an event loop reads for a command with several values: more is read elsewhere, from the beginning. It takes a millisecond or
 /// two, and the threads elsewhere are few.
 pub const READ_BYTES_MAX: usize = 4 << 20;
@@ -333,7 +331,7 @@ fn attempt(call: &mut Call<'_>, waited: Waited) -> Attempt {
 
 /// Is the request known to be so heavy, or to wait for so long, that the loop's other clients should not wait for it? What turns out
 /// to be heavy is [`CommandError::TooHeavy`].
-pub fn is_heavy(session: &Session, args: &Args<'_>) -> bool {
+pub fn is_heavy(scale: Scale, session: &Session, args: &Args<'_>) -> bool {
     let is = |name: &str| args.at(0).eq_ignore_ascii_case(name.as_bytes());
     match &session.queue {
         Some(queue) => {
@@ -343,7 +341,7 @@ pub fn is_heavy(session: &Session, args: &Args<'_>) -> bool {
         None if session.transaction.as_ref().is_some_and(Transaction::is_busy) => true,
         None if session.place.is_some() && is("KV.COMMIT") => session.weight >= HEAVY,
         None => {
-            let weight = table::weight(args);
+            let weight = scale.weigh(args);
             let is_of = |command: &Command| command.has(WRITE) || (command.has(READ) && weight >= HEAVY_READ);
             weight >= HEAVY && table::find(args.at(0)).is_some_and(is_of)
         }
@@ -462,7 +460,7 @@ fn run(call: &mut Call<'_>, command: &'static Command) -> Outcome {
     call.session.commands += 1;
     call.session.last_command = Some(command);
     if call.session.place.is_some() {
-        call.session.weight += command.weight(&call.args);
+        call.session.weight += command.weight(call.shared.scale, &call.args);
     }
     (command.run)(call)
 }
@@ -537,7 +535,7 @@ mod tests {
         let line = format!("{line}\n");
         parser.advance(line.as_bytes()).unwrap().unwrap();
         let args = parser.args(line.as_bytes());
-        if is_heavy(session, &args) {
+        if is_heavy(shared.scale, session, &args) {
             return (Attempt::TooHeavy, String::new());
         }
         let attempt = execute(&mut Call { shared, session, args, out: &mut out }, NOT_YET);
@@ -604,7 +602,8 @@ mod tests {
             let request = format!("*{}\r\n$6\r\nEXISTS\r\n{}", keys + 1, "$1\r\nc\r\n".repeat(keys));
             let mut parser = Parser::new(Options::default().limits);
             parser.advance(request.as_bytes()).unwrap().unwrap();
-            assert_eq!(is_heavy(&session, &parser.args(request.as_bytes())), is_elsewhere, "{keys} keys");
+            let args = parser.args(request.as_bytes());
+            assert_eq!(is_heavy(shared.scale, &session, &args), is_elsewhere, "{keys} keys");
         }
     }
 

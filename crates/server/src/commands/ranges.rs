@@ -1,6 +1,5 @@
 //! Parts of values. A value is read and written as a whole; only the client is spared the rest.
 
-use super::table::weight_of;
 use super::{Call, CommandError, HEAVY, Next, Outcome, refused};
 use foreshore::VALUE_BYTES_MAX;
 use std::ops::Range;
@@ -28,7 +27,8 @@ pub fn setrange(call: &mut Call<'_>) -> Outcome {
     let Ok(at) = usize::try_from(call.number(2)?) else { return refused("ERR offset is out of range") };
     let (max, end) = (bytes_max(call), at.saturating_add(patch.len()));
     // What comes before the patch is filled with zeros, which takes long.
-    if call.session.is_on_loop && !patch.is_empty() && end <= max && weight_of(end) >= HEAVY {
+    let is_heavy = call.shared.scale.weigh_bytes(end) >= HEAVY;
+    if call.session.is_on_loop && !patch.is_empty() && end <= max && is_heavy {
         return Err(CommandError::TooHeavy);
     }
     let len = call.session.atomically(call.shared, |rows| {

@@ -1,6 +1,7 @@
 //! The commands there are.
 
 use super::ordered::ROWS;
+use super::weight::Scale;
 use super::{
     Call, Outcome, admin, client, connection, info, keys, ordered, places, ranges, strings, transactions,
 };
@@ -42,10 +43,6 @@ const WALKS: u8 = 64;
 
 const R: u8 = READ | TRANSACTIONAL;
 const W: u8 = WRITE | TRANSACTIONAL;
-
-/// As many bytes take as long as a row: those of a value that is written past the log (128 KiB) weigh as much as a heavy transaction,
-/// for it waits for the device before it commits.
-const BYTES_PER_ROW: usize = 64;
 
 /// Commands, and their subcommands, that a rollback does not take back.
 const FINAL: &[(&str, &str)] = &[("client", "KILL"), ("config", "SET"), ("slowlog", "RESET")];
@@ -105,8 +102,8 @@ impl Command {
     }
 
     /// How much there is to do and to lock within a transaction, roughly in rows.
-    pub fn weight(&self, args: &Args<'_>) -> usize {
-        weight(args) + if self.has(WALKS) { ROWS } else { 0 }
+    pub fn weight(&self, scale: Scale, args: &Args<'_>) -> usize {
+        scale.weigh(args) + if self.has(WALKS) { ROWS } else { 0 }
     }
 
     /// The flags, as COMMAND INFO names them.
@@ -131,16 +128,6 @@ impl Command {
 fn is_enough(arity: i8, count: usize) -> bool {
     let wanted = usize::from(arity.unsigned_abs());
     if arity < 0 { count >= wanted } else { count == wanted }
-}
-
-/// How much there is to do with these arguments, roughly in rows.
-pub fn weight(args: &Args<'_>) -> usize {
-    args.len() + weight_of(args.bytes())
-}
-
-/// The same of so many bytes.
-pub fn weight_of(bytes: usize) -> usize {
-    bytes / BYTES_PER_ROW
 }
 
 /// The command with this name, in any case.
@@ -258,6 +245,7 @@ pub static COMMANDS: &[Command] = &[
 mod tests {
     use super::*;
     use crate::request::{Limits, Parser};
+    use foreshore::Database;
 
     #[test]
     fn they_are_in_order_and_found_in_any_case() {
@@ -272,11 +260,12 @@ mod tests {
     /// Only what goes through rows does much more than its arguments say.
     #[test]
     fn what_walks_weighs_more() {
+        let scale = Scale::of(&Database::in_memory().unwrap());
         for command in COMMANDS.iter().filter(|command| command.has(TRANSACTIONAL)) {
             let mut parser = Parser::new(Limits::STRANGER);
             let line = format!("{} a b\n", command.name);
             parser.advance(line.as_bytes()).unwrap().unwrap();
-            let is_much = command.weight(&parser.args(line.as_bytes())) >= ROWS;
+            let is_much = command.weight(scale, &parser.args(line.as_bytes())) >= ROWS;
             assert_eq!(is_much, ["kv.delrange", "kv.range"].contains(&command.name), "{}", command.name);
         }
     }

@@ -46,7 +46,8 @@ pub fn queue(call: &mut Call<'_>) -> Outcome {
         ));
     }
     queue.bytes += args.bytes();
-    queue.weight += table::find(call.args.at(0)).map_or(0, |command| command.weight(&call.args));
+    queue.weight +=
+        table::find(call.args.at(0)).map_or(0, |command| command.weight(call.shared.scale, &call.args));
     queue.commands.push(args);
     call.reply().simple("QUEUED");
     Ok(Next::Go)
