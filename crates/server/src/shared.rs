@@ -21,6 +21,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// and queueing for one is better than to come back; the bound is for those held longer all the same.
 const PATIENCE: Duration = Duration::from_millis(100);
 
+/// For how long none is waited for in place after somebody has done so in vain, as for one of a prepared transaction, or of the program
+/// that the server is part of.
+const HASTE: Duration = Duration::from_secs(1);
+
 /// How often a table is read that others empty meanwhile; then who asks is told to ask again.
 const READS: u32 = 10;
 
@@ -71,6 +75,8 @@ pub struct Shared {
     opened: AtomicU64,
     /// Transactions that outlive a command, and so hold locks for longer.
     open_transactions: AtomicUsize,
+    /// Until when no lock is waited for in place, in milliseconds since `started`.
+    hasty_until_ms: AtomicU64,
     /// Has somebody seen that writes cannot be acknowledged any more?
     has_failed: AtomicBool,
 }
@@ -99,6 +105,7 @@ impl Shared {
             targets: Mutex::default(),
             opened: AtomicU64::new(0),
             open_transactions: AtomicUsize::new(0),
+            hasty_until_ms: AtomicU64::new(0),
             has_failed: AtomicBool::new(false),
             options,
         }
@@ -189,9 +196,28 @@ impl Shared {
         Ok(Some(Open { transaction: self.db.begin_with(options)?, place }))
     }
 
-    /// Is nobody there who holds locks beyond a command? Only then a lock may be waited for in place.
+    /// Is nobody there, as far as is known, who holds locks beyond a command? Only then a lock may be waited for in place.
     fn locks_are_brief(&self) -> bool {
-        self.open_transactions.load(Relaxed) == 0
+        self.open_transactions.load(Relaxed) == 0 && !self.is_hasty()
+    }
+
+    /// Notes a lock that was waited for in place in vain, if this is the error: no command holds one for so long.
+    pub fn note_long_lock(&self, error: &Error) {
+        if matches!(error, Error::LockTimeout { waited, .. } if *waited >= PATIENCE) {
+            let until = self.started.elapsed() + HASTE;
+            self.hasty_until_ms.store(until.as_millis() as u64, Relaxed);
+        }
+    }
+
+    /// Was such a lock noted a short while ago?
+    fn is_hasty(&self) -> bool {
+        // Without one the clock is not read.
+        let until_ms = self.hasty_until_ms.load(Relaxed);
+        let is_hasty = until_ms > 0 && self.started.elapsed().as_millis() < until_ms.into();
+        if until_ms > 0 && !is_hasty {
+            self.hasty_until_ms.store(0, Relaxed);
+        }
+        is_hasty
     }
 
     /// Transactions that clients hold.

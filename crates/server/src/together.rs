@@ -179,7 +179,8 @@ impl<'i> Together<'i> {
     fn set(&self, shared: &Shared, session: &mut Session, out: &mut Vec<u8>) -> usize {
         let rows: [_; TOGETHER_MAX] = array::from_fn(|at| (self.keys[at], self.values[at]));
         // An error is the first request's, which is not done, nor any other (T2).
-        let done = session.target.writer(shared).put_some(&rows[..self.len]).unwrap_or(0);
+        let put = session.target.writer(shared).put_some(&rows[..self.len]);
+        let done = put.inspect_err(|error| shared.note_long_lock(error)).unwrap_or(0);
         session.has_written |= done > 0;
         (0..done).for_each(|_| Reply::new(out, session.protocol).ok());
         done

@@ -315,6 +315,9 @@ fn attempt(call: &mut Call<'_>, waited: Waited) -> Attempt {
     if matches!(error, CommandError::TooHeavy) {
         return Attempt::TooHeavy;
     }
+    if let CommandError::Engine(error) = &error {
+        call.shared.note_long_lock(error);
+    }
     if has_ended_transaction(call.session, &error) {
         call.session.abandon();
     } else if error.is_of_the_moment() && !waited.is_enough {
@@ -670,6 +673,24 @@ mod tests {
         assert_eq!(errors(), 1);
         assert!(matches!(say("AUTH wrong").0, Attempt::Done(Next::Rest(_))));
         assert_eq!(errors(), 2);
+    }
+
+    /// Who has prepared keeps its locks until somebody decides: an event loop waits for them once, and not at each attempt.
+    #[test]
+    fn a_lock_that_stays_is_waited_for_once() {
+        let (shared, mut session) = served(Options::default());
+        holder(&shared).prepare("gid").unwrap();
+        for line in ["SET k w", "INCR k"] {
+            let mut attempt = || {
+                let begun = Instant::now();
+                let (attempt, _) = attempt_at(&shared, &mut session, line);
+                assert!(matches!(attempt, Attempt::PutOff), "{line}");
+                begun.elapsed()
+            };
+            attempt();
+            let again = (0..5).map(|_| attempt()).min().expect("five of them");
+            assert!(again < Duration::from_millis(50), "{line}: {again:?}");
+        }
     }
 
     /// Loops count with plain accesses, so what others count as well would be lost now and then.
