@@ -257,6 +257,7 @@ impl Connection {
                 Err(error) => {
                     // Where the next request begins is unknown.
                     self.count_error(shared);
+                    let error = if self.session.is_trusted { error } else { error.before_auth() };
                     Reply::new(&mut self.replies.bytes, self.session.protocol).error(&format!("ERR {error}"));
                     self.is_closing = true;
                     self.refused_since = Some(Instant::now());

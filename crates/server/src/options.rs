@@ -88,6 +88,9 @@ impl Default for Options {
 const CLIENTS_SHARE: u64 = 8;
 const LOOP_BYTES_MIN: usize = 320 << 20;
 
+/// The longest password. Before it is said a client may send little, and HELLO has other arguments as well.
+const PASSWORD_BYTES_MAX: usize = Limits::STRANGER.request_bytes - 64;
+
 /// More threads than any machine has use for, and fewer than it cannot start.
 const THREADS_MAX: usize = 1024;
 
@@ -102,6 +105,12 @@ impl Options {
     pub fn validate(&self) -> Result<(), String> {
         if self.password.as_ref().is_some_and(String::is_empty) {
             return Err("the password is empty; name one of at least one byte, or none".into());
+        }
+        if self.password.as_ref().is_some_and(|password| password.len() > PASSWORD_BYTES_MAX) {
+            return Err(format!(
+                "the password has more than the {PASSWORD_BYTES_MAX} bytes that a client may say before it is known; choose a \
+                 shorter one"
+            ));
         }
         if !self.listen.ip().is_loopback() && self.password.is_none() {
             return Err(format!(
@@ -146,6 +155,7 @@ impl Options {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::request::Parser;
 
     #[test]
     fn other_machines_need_a_password() {
@@ -166,6 +176,20 @@ mod tests {
         ] {
             assert_eq!(at(listen, password).validate().is_ok(), fine, "{listen} {password:?}");
         }
+    }
+
+    /// With the longest one a client can say it.
+    #[test]
+    fn a_password_that_nobody_could_say_is_refused() {
+        let with = |bytes| Options { password: Some("p".repeat(bytes)), ..Options::default() };
+        assert!(with(PASSWORD_BYTES_MAX).validate().is_ok());
+        assert!(with(PASSWORD_BYTES_MAX + 1).validate().unwrap_err().contains("shorter"));
+        let (password, mut parser) = ("p".repeat(PASSWORD_BYTES_MAX), Parser::new(Limits::STRANGER));
+        let hello = format!(
+            "*5\r\n$5\r\nHELLO\r\n$1\r\n3\r\n$4\r\nAUTH\r\n$7\r\ndefault\r\n${}\r\n{password}\r\n",
+            password.len()
+        );
+        assert_eq!(parser.advance(hello.as_bytes()), Ok(Some(hello.len())));
     }
 
     #[test]

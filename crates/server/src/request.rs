@@ -75,6 +75,21 @@ pub enum ProtocolError {
         /// The limit.
         max: usize,
     },
+    /// More of something than the limits allow who has not said the password.
+    #[error("Protocol error: unauthenticated {0} length; send AUTH with the server's password first")]
+    Unauthenticated(&'static str),
+}
+
+impl ProtocolError {
+    /// The same for who has not said the password: more is allowed then.
+    pub fn before_auth(self) -> Self {
+        match self {
+            Self::TooLong { .. } => Self::Unauthenticated("bulk"),
+            Self::LineTooLong { .. } => Self::Unauthenticated("inline request"),
+            Self::TooMany { .. } => Self::Unauthenticated("multibulk"),
+            other => other,
+        }
+    }
 }
 
 /// A request's arguments, the command's name first.

@@ -70,6 +70,22 @@ fn what_is_no_request_ends_the_connection() {
     assert_eq!(server.client().call("PING"), text("PONG"));
 }
 
+/// Who has not said the password is told that this is what is missing, and not to send less.
+#[test]
+fn a_stranger_who_sends_too_much_is_told_of_auth() {
+    let server = Running::with(Options { password: Some("secret".into()), ..options() });
+    for (request, complaint) in [
+        (encode(&[b"SET", b"k", &[b'x'; 5000]]), "unauthenticated bulk length"),
+        (encode(&[&b"DEL"[..]; 17]), "unauthenticated multibulk length"),
+        ([b'x'; 5000].to_vec(), "unauthenticated inline request length"),
+    ] {
+        let mut c = server.client();
+        let _ = c.stream.write_all(&request);
+        let reply = c.reply();
+        assert!(reply.error().contains(complaint) && reply.error().contains("AUTH"), "{reply:?}");
+    }
+}
+
 /// Who sends all of a request that is refused at its beginning, as clients do, is told why, and not that the connection is broken.
 #[test]
 fn a_refusal_is_read_when_all_is_sent() {
