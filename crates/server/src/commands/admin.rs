@@ -64,12 +64,18 @@ pub fn flushall(call: &mut Call<'_>) -> Outcome {
     Ok(Next::long_chore(move |_| {
         let emptied = shared.db.tables().map_err(CommandError::from).and_then(|tables| {
             let databases = (0..connection::DATABASES).map(connection::database);
-            databases
-                .filter(|wanted| tables.contains(&wanted.name))
-                .try_for_each(|wanted| empty(&shared, &wanted))
+            databases.filter(|wanted| tables.contains(&wanted.name)).try_for_each(|wanted| {
+                empty(&shared, &wanted).map_err(|error| left_off(&error, &wanted.name))
+            })
         });
         ok_or_error(protocol, emptied)
     }))
+}
+
+/// FLUSHALL takes nothing back: why it has left off at this table.
+fn left_off(error: &CommandError, table: &str) -> CommandError {
+    let text = format!("{}; FLUSHALL has emptied the tables before {table:?}", error.text());
+    CommandError::Refused(text.into())
 }
 
 /// Who uses the table has to wait until it is durably gone, and so must not wait in place.

@@ -1,7 +1,7 @@
 //! From a request to its reply: looking the command up, what must hold before it runs, and what becomes of its errors.
 //!
-//! A command either has happened and replied, or it has done nothing at all. So one that met a lock is simply executed
-//! again later, from the beginning: no event loop ever waits for a client.
+//! A command either has happened and replied, or it has done nothing at all; only a FLUSHALL that fails has emptied tables. So one that
+//! met a lock is simply executed again later, from the beginning: no event loop ever waits for a client.
 
 mod admin;
 mod client;
@@ -177,6 +177,10 @@ impl CommandError {
         };
         match error {
             Error::LockTimeout { .. } => format!("TRYAGAIN {error}").into(),
+            Error::TableInUse { name } => {
+                format!("BUSY table {name:?} is used by open transactions; send the command again when they have ended")
+                    .into()
+            }
             Error::TableDropped { name } => format!("TRYAGAIN table {name:?} is being emptied").into(),
             error if is_end(error) => format!("ABORTED {error}").into(),
             Error::Full { .. } | Error::TooManyFiles { .. } | Error::Poisoned { .. } | Error::Io { .. } => {
@@ -691,6 +695,16 @@ mod tests {
             let again = (0..5).map(|_| attempt()).min().expect("five of them");
             assert!(again < Duration::from_millis(50), "{line}: {again:?}");
         }
+    }
+
+    /// FLUSHDB and FLUSHALL wait for ten seconds before they say it.
+    #[test]
+    fn who_empties_a_table_in_use_is_told_to_come_again() {
+        let in_use = CommandError::from(Error::TableInUse { name: "db1".into() });
+        assert_eq!(
+            in_use.text(),
+            "BUSY table \"db1\" is used by open transactions; send the command again when they have ended"
+        );
     }
 
     /// Loops count with plain accesses, so what others count as well would be lost now and then.
