@@ -99,6 +99,20 @@ fn a_table_that_is_emptied_stops_nobody() {
     assert_eq!(flusher.reply(), ok());
 }
 
+/// Who lists keys meanwhile is told those of the new table.
+#[test]
+fn keys_of_a_table_that_is_emptied_are_those_of_the_new_one() {
+    let server = Running::new();
+    let (mut c, mut walker) = (server.client(), server.client());
+    let table = server.db.byte_table("db0").unwrap();
+    (0..5000).for_each(|n| table.put(format!("{}{n}", "a".repeat(1000)).as_bytes(), b"v").unwrap());
+    let slow = [b"*".to_vec(), b"a".repeat(500), b"b".to_vec()].concat(); // compared at each place of a key
+    walker.send_raw(&encode(&[b"KEYS", &slow]));
+    common::until("it is at it", || c.call("CLIENT LIST").text().contains("cmd=keys"));
+    assert_eq!(c.call("FLUSHDB"), ok());
+    assert_eq!(walker.reply(), Value::List(vec![]));
+}
+
 fn set_large(c: &mut Client, bytes: usize) {
     assert_eq!(c.call_args(&[b"SET", b"large", &vec![b'x'; bytes]]), ok());
 }

@@ -133,20 +133,22 @@ fn matching(
     wanted: &Wanted,
     (pattern, protocol): (&[u8], Protocol),
 ) -> Result<(usize, Vec<u8>), CommandError> {
-    let target = shared.open(wanted)?;
     let prefix = glob::prefix(pattern);
-    let (mut keys, mut count, mut bytes) = (Vec::new(), 0, 0);
     let is_in_vain = || shared.is_stopping() || client.is_gone.load(Relaxed);
     let from: Bound<&[u8]> = Bound::Included(prefix);
-    shared.db.snapshot()?.bytes(target.table()).scan_keys((from, Bound::Unbounded), |key| {
-        if !key.starts_with(prefix) || bytes > LISTED_BYTES_MAX || is_in_vain() {
-            return ControlFlow::Break(());
-        }
-        if glob::matches(pattern, key) {
-            (count, bytes) = (count + 1, bytes + key.len());
-            Reply::new(&mut keys, protocol).bulk(key);
-        }
-        ControlFlow::Continue(())
+    let (keys, count, bytes) = shared.read_opened(wanted, |table| {
+        let (mut keys, mut count, mut bytes) = (Vec::new(), 0, 0);
+        shared.db.snapshot()?.bytes(table).scan_keys((from, Bound::Unbounded), |key| {
+            if !key.starts_with(prefix) || bytes > LISTED_BYTES_MAX || is_in_vain() {
+                return ControlFlow::Break(());
+            }
+            if glob::matches(pattern, key) {
+                (count, bytes) = (count + 1, bytes + key.len());
+                Reply::new(&mut keys, protocol).bulk(key);
+            }
+            ControlFlow::Continue(())
+        })?;
+        Ok((keys, count, bytes))
     })?;
     match (bytes > LISTED_BYTES_MAX, is_in_vain()) {
         (false, false) => Ok((count, keys)),
