@@ -299,7 +299,17 @@ fn the_connection() {
     let told = c.call("EXEC");
     assert!(told.list()[0].text().contains(" flags=x db=-1 "), "{told:?}");
     assert!(told.list()[0].text().ends_with(" table=mine\n"), "{told:?}");
-    assert!(c.call_args(&[b"CLIENT", b"SETNAME", b"a b"]).error().contains("Client names"));
+    let (what, long) = ("cannot contain spaces, newlines or special characters.", [b'x'; 257]);
+    for (words, value, told) in [
+        ("CLIENT SETNAME", &b"a b"[..], format!("ERR Client names {what}")),
+        ("CLIENT SETNAME", &long, "ERR Client names cannot have more than 256 bytes.".into()),
+        ("CLIENT SETINFO LIB-NAME", b"a b", format!("ERR lib-name {what}")),
+        ("CLIENT SETINFO LIB-VER", b"a b", format!("ERR lib-ver {what}")),
+        ("CLIENT SETINFO LIB-VER", &long, "ERR lib-ver cannot have more than 256 bytes.".into()),
+    ] {
+        let args: Vec<_> = words.split(' ').map(str::as_bytes).chain([value]).collect();
+        assert_eq!(c.call_args(&args).error(), told, "{words}");
+    }
     assert!(c.call("AUTH secret").error().contains("without any password configured"));
     assert_eq!(c.call("AUTH default secret"), ok(), "the user whom any password lets in");
     assert_eq!(c.call("HELLO 2 AUTH default secret").list().len(), 14);

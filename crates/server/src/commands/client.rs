@@ -75,22 +75,32 @@ fn is_normal(call: &Call<'_>, at: usize) -> Result<bool, CommandError> {
     refused(format!("ERR Unknown client type '{}'", shown(call.arg(at))))
 }
 
-/// A name that CLIENT LIST can show.
+/// A client's name.
 pub fn valid_name(name: &str) -> Result<&str, CommandError> {
-    if name.len() > NAME_BYTES_MAX || !name.chars().all(|c| c.is_ascii_graphic()) {
-        return refused("ERR Client names cannot contain spaces, newlines or special characters.");
+    valid("Client names", name)
+}
+
+/// What a client tells about itself, if CLIENT LIST can show it; `what` that is.
+fn valid<'v>(what: &str, value: &'v str) -> Result<&'v str, CommandError> {
+    if value.len() > NAME_BYTES_MAX {
+        return refused(format!("ERR {what} cannot have more than {NAME_BYTES_MAX} bytes."));
     }
-    Ok(name)
+    if !value.chars().all(|c| c.is_ascii_graphic()) {
+        return refused(format!("ERR {what} cannot contain spaces, newlines or special characters."));
+    }
+    Ok(value)
 }
 
 fn set_info(call: &mut Call<'_>) -> Result<(), CommandError> {
-    let value = valid_name(call.text(3)?)?.to_owned();
-    let mut told = call.session.client.told.lock();
-    match call.args.at(2).to_ascii_uppercase().as_slice() {
-        b"LIB-NAME" => told.names.lib_name = value,
-        b"LIB-VER" => told.names.lib_version = value,
+    let is_name = match call.args.at(2).to_ascii_uppercase().as_slice() {
+        b"LIB-NAME" => true,
+        b"LIB-VER" => false,
         _ => return refused("ERR CLIENT SETINFO knows LIB-NAME and LIB-VER"),
-    }
+    };
+    let what = if is_name { "lib-name" } else { "lib-ver" };
+    let value = valid(what, call.text(3)?)?.to_owned();
+    let mut told = call.session.client.told.lock();
+    *(if is_name { &mut told.names.lib_name } else { &mut told.names.lib_version }) = value;
     drop(told);
     call.reply().ok();
     Ok(())
