@@ -71,7 +71,7 @@ pub struct Connection {
     /// Since when what comes is thrown away, as no request begins there: a client that is told why must be able to send all that it was
     /// about to, or it sees the connection break and never reads the reply.
     refused_since: Option<Instant>,
-    /// Set by a shutdown: it stays until the client has its replies.
+    /// Set by QUIT and the like, and by a shutdown: it stays until the client has its replies.
     ends_when_taken: bool,
     /// The client will send nothing more.
     has_ended: bool,
@@ -308,7 +308,7 @@ impl Connection {
         let stop = match next {
             Next::Go => None,
             Next::Close => {
-                self.is_closing = true;
+                (self.is_closing, self.ends_when_taken) = (true, true);
                 None
             }
             Next::Chore(length, work) => {
@@ -511,6 +511,7 @@ impl Connection {
         if self.is_closing && self.waits_for.is_none() && self.replies.unsent() == 0 {
             // The client sees the end behind the last reply.
             return if self.is_waited_for() && self.stream.shutdown(Shutdown::Write).is_ok() {
+                self.untaken_since.get_or_insert(now);
                 Io::Progress
             } else {
                 Io::Broken

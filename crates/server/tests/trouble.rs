@@ -208,6 +208,33 @@ fn a_shutdown_takes_back_no_reply() {
     assert!(begun.elapsed() < grace, "who has all replies is not waited for");
 }
 
+/// Nor does QUIT. Who never takes them does not stay, whatever it sends.
+#[test]
+fn who_quits_has_all_replies() {
+    let (times, value) = (40, vec![b'x'; 60 << 10]);
+    let server = Running::with(Options { replies_bytes_max: times * (64 << 10), ..options() });
+    let mut c = server.client();
+    assert_eq!(c.call_args(&[b"SET", b"large", &value]), ok());
+    let get = encode(&[b"GET", b"large"]);
+    c.send_raw(&[get.repeat(times), encode(&[b"QUIT"])].concat());
+    std::thread::sleep(Duration::from_millis(100)); // they have left, as far as the system takes them
+    let answered = std::iter::from_fn(|| {
+        std::thread::sleep(Duration::from_millis(5));
+        let _ = c.stream.write_all(&encode(&[b"PING"]));
+        c.try_reply()
+    });
+    assert_eq!(answered.count(), times + 1);
+
+    let server = Running::with(Options { stall_timeout: Duration::from_millis(300), ..options() });
+    let (mut c, mut quits) = (server.client(), server.client());
+    assert_eq!(c.call_args(&[b"SET", b"large", &vec![b'x'; 16 << 20]]), ok());
+    quits.send_raw(&[get, encode(&[b"QUIT"])].concat());
+    until("it is gone", || {
+        let _ = quits.stream.write(b"PING\r\n");
+        c.call("CLIENT LIST").text().lines().count() == 1
+    });
+}
+
 /// A client asks for much and takes nothing: what is kept for it is bounded, others are served, and it goes.
 #[test]
 fn a_client_that_takes_nothing_stops_nobody() {
