@@ -4,7 +4,7 @@
 //! fails, what it did is undone and the transaction goes on.
 
 use crate::clients::Client;
-use crate::commands::{Command, CommandError, READ_BYTES_MAX};
+use crate::commands::{Command, CommandError, READ_BYTES_MAX, TimeOnLoop};
 use crate::counters::Counters;
 use crate::fingerprint::Fingerprint;
 use crate::reply::Protocol;
@@ -160,13 +160,22 @@ impl Session {
 
     /// How many of the keys are there at one point in time; one that is named twice counts twice.
     pub fn count(&mut self, shared: &Shared, keys: &[&[u8]]) -> Result<u64, CommandError> {
-        if self.transaction.is_some() || keys.len() == 1 {
-            return keys.iter().try_fold(0, |there, key| Ok(there + u64::from(self.contains(key)?)));
+        if let [key] = keys {
+            return Ok(u64::from(self.contains(key)?));
+        }
+        let time = TimeOnLoop::begin(self.is_on_loop);
+        if self.transaction.is_some() {
+            return keys.iter().try_fold(0, |there, key| {
+                time.ensure_left()?;
+                Ok(there + u64::from(self.contains(key)?))
+            });
         }
         let snapshot = shared.db.snapshot()?;
         let (rows, table) = (snapshot.bytes(self.target.table()), self.target.name());
-        let count = |there, key: &&[u8]| Ok::<_, Error>(there + u64::from(rows.contains(key)?));
-        let there = keys.iter().try_fold(0, count)?;
+        let there = keys.iter().try_fold(0, |there, key| {
+            time.ensure_left()?;
+            Ok::<_, CommandError>(there + u64::from(rows.contains(key)?))
+        })?;
         let mut watched: Vec<_> = keys.iter().filter(|key| self.watches.may_break(table, key)).collect();
         watched.sort_unstable();
         watched.dedup(); // each is read, and may be large

@@ -13,6 +13,7 @@ mod places;
 mod ranges;
 mod strings;
 pub mod table;
+mod time_on_loop;
 mod transactions;
 mod weight;
 
@@ -30,6 +31,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 pub use table::Command;
 use table::{READ, TRANSACTIONAL, UNTRUSTED, WRITE};
+pub use time_on_loop::TimeOnLoop;
 pub use weight::{HEAVY, Scale};
 
 /// A command being executed.
@@ -522,12 +524,17 @@ mod tests {
     use super::*;
     use crate::options::Options;
     use crate::request::{Limits, Parser};
-    use foreshore::{Database, TransactionOptions};
+    use foreshore::{Database, Durability, TransactionOptions};
+    use foreshore_io::MemVfs;
 
     /// A server over an empty table, and its only client.
     fn served(options: Options) -> (Arc<Shared>, Session) {
+        served_over(Database::in_memory().unwrap(), options)
+    }
+
+    fn served_over(db: Database, options: Options) -> (Arc<Shared>, Session) {
         let addr = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
-        let shared = Arc::new(Shared::new(Database::in_memory().unwrap(), options));
+        let shared = Arc::new(Shared::new(db, options));
         let target = shared.open(&default_table()).unwrap();
         let client = shared.clients.enter((addr, addr), 0, target.name(), 1).unwrap();
         let session = Session::new(client, target, true);
@@ -611,6 +618,35 @@ mod tests {
             parser.advance(request.as_bytes()).unwrap().unwrap();
             let args = parser.args(request.as_bytes());
             assert_eq!(is_heavy(shared.scale, &session, &args), is_elsewhere, "{keys} keys");
+        }
+    }
+
+    /// Keys whose leaves are on disk take much longer than others, and there may be many before a request is too heavy for it.
+    #[test]
+    fn keys_that_take_long_are_looked_for_elsewhere() {
+        let small = Database::builder().cache_bytes(1 << 20).durability(Durability::Relaxed);
+        let (shared, mut session) =
+            served_over(small.open_on(Arc::new(MemVfs::new())).unwrap(), Options::default());
+        let keys: Vec<_> = (0..2000).map(|n| format!("{:04}", n * 997 % 2000)).collect();
+        keys.iter().for_each(|key| session.put(&shared, key.as_bytes(), &[7; 1900]).unwrap());
+        let named: String = keys.iter().map(|key| format!("$4\r\n{key}\r\n")).collect();
+        for (name, times) in [("EXISTS", 6), ("MGET", 1)] {
+            for is_within in [false, true] {
+                session.transaction = is_within.then(|| shared.begin().unwrap());
+                let request =
+                    format!("*{}\r\n${}\r\n{name}\r\n{}", 2000 * times + 1, name.len(), named.repeat(times));
+                let mut parser = Parser::new(Options::default().limits);
+                parser.advance(request.as_bytes()).unwrap().unwrap();
+                let (args, mut out) = (parser.args(request.as_bytes()), Vec::new());
+                assert!(!is_heavy(shared.scale, &session, &args), "{name}: only the time tells");
+                let call = &mut Call { shared: &shared, session: &mut session, args, out: &mut out };
+                assert!(matches!(execute(call, NOT_YET), Attempt::TooHeavy), "{name}, within: {is_within}");
+                assert!(out.is_empty());
+                session.is_on_loop = false;
+                let call = &mut Call { shared: &shared, session: &mut session, args, out: &mut out };
+                assert!(matches!(execute(call, NOT_YET), Attempt::Done(Next::Go)));
+                session.is_on_loop = true;
+            }
         }
     }
 

@@ -2,12 +2,16 @@
 
 use super::keys::NO_EXPIRY;
 use super::{
-    Call, CommandError, NOT_AN_INTEGER, Next, Outcome, READ_BYTES_MAX, REPLY_BYTES_MAX, SYNTAX, refused,
+    Call, CommandError, NOT_AN_INTEGER, Next, Outcome, READ_BYTES_MAX, REPLY_BYTES_MAX, SYNTAX, TimeOnLoop,
+    refused,
 };
 use crate::decimal::Decimal;
 use crate::number;
 use crate::reply::Reply;
 use std::ops::ControlFlow;
+
+/// Values after which MGET looks at the clock: as many as the engine looks for at a time.
+const READ_AT_A_TIME: usize = 16;
 
 pub fn get(call: &mut Call<'_>) -> Outcome {
     let found = call.session.read(call.args.at(1))?;
@@ -181,13 +185,16 @@ pub fn mget(call: &mut Call<'_>) -> Outcome {
     let keys: Vec<_> = call.args.from(1).collect();
     let is_on_loop = call.session.is_on_loop;
     let full = call.out.len() + if is_on_loop { READ_BYTES_MAX } else { REPLY_BYTES_MAX };
+    let (time, mut seen, mut is_late) = (TimeOnLoop::begin(is_on_loop), 0, false);
     call.reply().array(keys.len());
     let (out, protocol) = (&mut *call.out, call.session.protocol);
     call.session.read_each(call.shared, &keys, |value| {
         Reply::new(out, protocol).bulk_or_null(value);
-        if out.len() < full { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        seen += 1;
+        is_late = seen % READ_AT_A_TIME == 0 && time.is_up();
+        if out.len() < full && !is_late { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;
-    match call.out.len() >= full {
+    match is_late || call.out.len() >= full {
         false => Ok(Next::Go),
         true if is_on_loop => Err(CommandError::TooHeavy),
         true => refused("ERR the values have more than 128 MiB; ask for fewer keys at a time"),

@@ -8,7 +8,8 @@
 //! had read and written in one instant. A value that was changed and changed back unseen is no conflict, unlike in Redis.
 
 use super::{
-    Call, CommandError, Next, Outcome, READ_BYTES_MAX, REPLY_BYTES_MAX, ok_or_error, refused, run, table,
+    Call, CommandError, Next, Outcome, READ_BYTES_MAX, REPLY_BYTES_MAX, TimeOnLoop, ok_or_error, refused,
+    run, table,
 };
 use crate::request::OwnedArgs;
 use crate::session::Queue;
@@ -18,9 +19,6 @@ use std::time::{Duration, Instant};
 
 /// How long an EXEC may take: what it has locked is nobody else's meanwhile, and a thread is its own.
 const EXEC: Duration = Duration::from_secs(1);
-
-/// After how long on an event loop it begins anew elsewhere, if there is more to do: what answers little may have read much.
-const EXEC_ON_LOOP: Duration = Duration::from_millis(5);
 
 pub fn multi(call: &mut Call<'_>) -> Outcome {
     if call.session.queue.is_some() {
@@ -111,11 +109,11 @@ fn attempt(call: &mut Call<'_>, queue: &Queue) -> Outcome {
     }
     call.session.transaction = Some(transaction);
     let (begun, start) = (Instant::now(), call.out.len());
+    // What answers little may have read much.
+    let time = TimeOnLoop::begin(call.session.is_on_loop);
     call.reply().array(queue.commands.len());
     let done = queue.commands.iter().try_for_each(|command| {
-        if call.session.is_on_loop && begun.elapsed() > EXEC_ON_LOOP {
-            return Err(CommandError::TooHeavy);
-        }
+        time.ensure_left()?;
         part(call, command)?;
         ensure_within_bounds(begun.elapsed(), call.out.len() - start, call.session.is_on_loop)
     });
