@@ -13,7 +13,7 @@ use crate::rows::{Part, Rows};
 use crate::shared::{Open, Place, Shared, Target};
 use crate::together::Kind;
 use crate::watches::Watches;
-use foreshore::{Error, Transaction};
+use foreshore::{ByteRange, Error, Transaction, TransactionRange};
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -72,8 +72,29 @@ pub struct Queue {
 
 type Row = (Vec<u8>, Vec<u8>);
 
-/// Rows of a range, from either end.
-pub type Range = Box<dyn DoubleEndedIterator<Item = Result<Row, Error>>>;
+/// Rows of a range: those of a transaction, or of one point in time.
+pub enum Range {
+    Part(TransactionRange),
+    Whole(ByteRange),
+}
+
+impl Range {
+    /// The first row that is left, or the last one.
+    ///
+    /// Errors: [`CommandError::TooHeavy`], if an event loop has looked for it for too long.
+    pub fn next(&mut self, is_last: bool) -> Result<Option<Row>, CommandError> {
+        let row = match self {
+            Self::Part(rows) if is_last => rows.next_back(),
+            Self::Part(rows) => rows.next(),
+            Self::Whole(rows) if is_last => rows.next_back(),
+            Self::Whole(rows) => rows.next(),
+        };
+        match (row, self) {
+            (None, Self::Whole(rows)) if rows.left_off_at().is_some() => Err(CommandError::TooHeavy),
+            (row, _) => Ok(row.transpose()?),
+        }
+    }
+}
 
 impl Session {
     /// A client that has just come.
@@ -224,12 +245,15 @@ impl Session {
             Some(transaction) => {
                 let mut rows = transaction.bytes(table).range(bounds);
                 rows.set_keys_only(keys_only);
-                Box::new(rows)
+                Range::Part(rows)
             }
             None => {
                 let mut rows = shared.db.snapshot()?.bytes(table).range(bounds);
                 rows.set_keys_only(keys_only);
-                Box::new(rows)
+                if let Some(ends) = TimeOnLoop::begin(self.is_on_loop).ends() {
+                    rows.set_ends(ends);
+                }
+                Range::Whole(rows)
             }
         })
     }

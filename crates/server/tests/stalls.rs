@@ -340,6 +340,36 @@ fn a_transaction_that_others_roll_back_stops_nobody() {
     });
 }
 
+/// Nor does who looks for rows where there are none to be seen, since others have not committed theirs.
+#[test]
+fn rows_that_are_not_committed_stop_nobody() {
+    let server = Running::with(one_loop());
+    let (mut c, mut other, mut holder) = (server.client(), server.client(), server.client());
+    assert_eq!((other.call("SET a first"), other.call("SET z last")), (ok(), ok()));
+    begin_long(&mut holder, "KV.BEGIN", 300_000);
+    let mut scanned = |line: &str| {
+        let (mut cursor, mut found) = ("0".to_owned(), Vec::new());
+        loop {
+            let reply = other.call(&line.replace("SCAN 0", &format!("SCAN {cursor}")));
+            let [Value::Text(next), Value::List(keys)] = reply.list() else { return reply };
+            found.extend_from_slice(keys);
+            if next == "0" {
+                return Value::List(found);
+            }
+            cursor = next.clone();
+        }
+    };
+    for (line, reply) in [
+        ("SCAN 0", list(["a", "z"])),
+        ("SCAN 0 MATCH [^r]*", list(["a", "z"])),
+        ("SCAN 0 MATCH row:*", list([])),
+        ("KV.RANGE (a + LIMIT 1 KEYS", list(["z"])),
+        ("KV.RANGE - (z REV LIMIT 1 KEYS", list(["a"])),
+    ] {
+        stops_nobody(line, || longest_wait(&mut c, || assert_eq!(scanned(line), reply, "{line}")));
+    }
+}
+
 /// Begins a transaction, and sets rows in it.
 fn begin_long(c: &mut Client, begin: &str, rows: usize) -> Vec<Value> {
     let mut replies = vec![c.call(begin)];

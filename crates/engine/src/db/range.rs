@@ -14,6 +14,7 @@ use std::marker::PhantomData;
 use std::ops::{Bound, Range as HalfOpen, RangeBounds};
 use std::ops::{RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// What `range` of a table with typed keys accepts: `..`, `a..b`, `a..=b`, `a..`, `..b`, `..=b`, or a pair of [`Bound`]s. The keys may
 /// be given in a borrowed form ([`KeyComponent`]), as those that `get` takes. (The standard `RangeBounds` would ask for a turbofish
@@ -126,6 +127,7 @@ pub struct ByteRange {
     from: Bound<Vec<u8>>,
     to: Bound<Vec<u8>>,
     values: Values,
+    ends: Option<Instant>,
     front: Option<Forward>,
     back: Option<Backward>,
     done: bool,
@@ -147,7 +149,7 @@ impl ByteRange {
     pub(crate) fn new(table: ByteTable, (from, to): RawBounds) -> Self {
         let done = is_empty(&from, &to);
         let (view, values) = (table.latest(), Values::Read);
-        Self { table, view, snapshot: None, from, to, values, front: None, back: None, done }
+        Self { table, view, snapshot: None, from, to, values, ends: None, front: None, back: None, done }
     }
 
     /// What a snapshot sees.
@@ -188,6 +190,20 @@ impl ByteRange {
         self.values = Values::unless(keys_only);
     }
 
+    /// At this time it ends, be there more rows or not, at the next leaf, but never before it has looked at a row. Said before the first
+    /// one is asked for. For the server: an event loop must not walk for long, and rows that others have not committed are many at times.
+    #[doc(hidden)]
+    pub fn set_ends(&mut self, ends: Instant) {
+        self.ends = Some(ends);
+    }
+
+    /// The last key that was looked at, if it has ended for that.
+    #[doc(hidden)]
+    pub fn left_off_at(&self) -> Option<&[u8]> {
+        let of_back = || self.back.as_ref().and_then(Backward::left_off_at);
+        self.front.as_ref().and_then(Forward::left_off_at).or_else(of_back)
+    }
+
     /// The next row ascending. It also becomes the lower bound, so that the other end stops before it.
     fn advance(&mut self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
         let front = match &mut self.front {
@@ -195,7 +211,7 @@ impl ByteRange {
             None => {
                 Self::ensure_ours(&self.snapshot, &self.table)?;
                 let (tree, from, to) = (self.table.tree.clone(), self.from.clone(), self.to.clone());
-                self.front.insert(Forward::new(tree, self.view, from, to))
+                self.front.insert(Forward::new(tree, self.view, from, to).until(self.ends))
             }
         };
         let Some((key, value)) = front.next(self.values)? else { return Ok(None) };
@@ -213,7 +229,7 @@ impl ByteRange {
             None => {
                 Self::ensure_ours(&self.snapshot, &self.table)?;
                 let (tree, from, to) = (self.table.tree.clone(), self.from.clone(), self.to.clone());
-                self.back.insert(Backward::new(tree, self.view, to, from))
+                self.back.insert(Backward::new(tree, self.view, to, from).until(self.ends))
             }
         };
         let Some((key, value)) = back.next(self.values)? else { return Ok(None) };

@@ -19,6 +19,7 @@ use crate::version::Version;
 use foreshore_base::PageId;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
+use std::time::Instant;
 
 const CONTINUE: ControlFlow<()> = ControlFlow::Continue(());
 
@@ -59,6 +60,21 @@ enum Row {
     None,
 }
 
+/// Until when a walk goes on, for who must not be at it for long, whatever it meets.
+#[derive(Default)]
+struct Until {
+    ends: Option<Instant>,
+    /// The last key looked at, if it has left off.
+    left_off_at: Option<Vec<u8>>,
+}
+
+impl Until {
+    /// Is the time up? Asked once per copy, since there may be no row for who walks in many of them.
+    fn is_up(&self) -> bool {
+        self.ends.is_some_and(|ends| Instant::now() >= ends)
+    }
+}
+
 /// Ascending rows.
 pub(crate) struct Forward {
     tree: Arc<Tree>,
@@ -67,7 +83,8 @@ pub(crate) struct Forward {
     leaf: LeafCopy,
     /// A row that was read by its key.
     older: (Vec<u8>, Vec<u8>),
-    /// The next row of `leaf` to return.
+    /// The first row of `leaf` to return, and the next one.
+    first: usize,
     position: usize,
     /// Where the rows of `leaf` end that the walk may return: before its last one copied only if that is beyond `to`.
     end: usize,
@@ -76,6 +93,7 @@ pub(crate) struct Forward {
     /// Where the walk begins, until it has begun.
     start: Option<Bound<Vec<u8>>>,
     to: Bound<Vec<u8>>,
+    until: Until,
     ahead: Ahead,
 }
 
@@ -85,7 +103,19 @@ impl Forward {
         let leaf = LeafCopy::new(tree.leaf_bytes());
         let (older, start) = (Default::default(), Some(from));
         let ahead = Ahead::new(Direction::Ascending);
-        Self { tree, view, leaf, older, position: 0, end: 0, few: FEW_ROWS, start, to, ahead }
+        let (few, until) = (FEW_ROWS, Until::default());
+        Self { tree, view, leaf, older, first: 0, position: 0, end: 0, few, start, to, until, ahead }
+    }
+
+    /// The same walk, which leaves off at `ends`, but never before it has looked at a row.
+    pub fn until(mut self, ends: Option<Instant>) -> Self {
+        self.until.ends = ends;
+        self
+    }
+
+    /// The last key that it has looked at, if it has left off.
+    pub fn left_off_at(&self) -> Option<&[u8]> {
+        self.until.left_off_at.as_deref()
     }
 
     /// The next row, valid until the next call.
@@ -157,8 +187,12 @@ impl Forward {
         self.copy(None, key, inclusive)
     }
 
-    /// Copies what comes behind the rows copied; `false` if nothing does.
+    /// Copies what comes behind the rows copied; `false` if nothing does, or the walk leaves off.
     fn go_on(&mut self) -> Result<bool> {
+        if self.first < self.position && self.until.is_up() {
+            self.until.left_off_at = Some(self.leaf.row(self.position - 1)?.key.to_vec());
+            return Ok(false);
+        }
         if self.position < self.leaf.len() {
             let last = self.leaf.row(self.position - 1)?.key.to_vec();
             self.copy(Some(self.leaf.id()), &last, false)?;
@@ -190,6 +224,7 @@ impl Forward {
             let leaf = &self.leaf;
             self.position = if inclusive { leaf.lower_bound(key)? } else { leaf.upper_bound(key)? };
         }
+        self.first = self.position;
         self.find_end()
     }
 
@@ -219,13 +254,15 @@ pub(crate) struct Backward {
     leaf: LeafCopy,
     /// A row that was read by its key.
     older: (Vec<u8>, Vec<u8>),
-    /// Rows of `leaf` that are still to be returned: those below this position.
+    /// Rows of `leaf` that are to be returned, and those that still are: those below these positions.
+    first: usize,
     position: usize,
     /// Where the rows of `leaf` begin that the walk may return: behind its first one copied only if that is before `to`.
     begin: usize,
     /// Where the walk begins, until it has begun.
     start: Option<Bound<Vec<u8>>>,
     to: Bound<Vec<u8>>,
+    until: Until,
     ahead: Ahead,
 }
 
@@ -234,8 +271,19 @@ impl Backward {
     pub fn new(tree: Arc<Tree>, view: View, from: Bound<Vec<u8>>, to: Bound<Vec<u8>>) -> Self {
         let leaf = LeafCopy::new(tree.leaf_bytes());
         let ahead = Ahead::new(Direction::Descending);
-        let (older, start) = (Default::default(), Some(from));
-        Self { tree, view, leaf, older, position: 0, begin: 0, start, to, ahead }
+        let (older, start, until) = (Default::default(), Some(from), Until::default());
+        Self { tree, view, leaf, older, first: 0, position: 0, begin: 0, start, to, until, ahead }
+    }
+
+    /// As [`Forward::until`].
+    pub fn until(mut self, ends: Option<Instant>) -> Self {
+        self.until.ends = ends;
+        self
+    }
+
+    /// As [`Forward::left_off_at`].
+    pub fn left_off_at(&self) -> Option<&[u8]> {
+        self.until.left_off_at.as_deref()
     }
 
     /// The next row, valid until the next call.
@@ -246,8 +294,7 @@ impl Backward {
                 return Ok(None);
             };
             self.tree.copy_below(&behind, &mut self.leaf)?;
-            self.position = self.leaf.rows().end;
-            self.find_begin()?;
+            self.come_in(self.leaf.rows().end)?;
         }
         loop {
             while self.position <= self.begin {
@@ -267,21 +314,25 @@ impl Backward {
         Ok(Some((row.key, values.of(row.value))))
     }
 
-    /// Copies what comes below the rows copied; `false` if nothing does.
+    /// Copies what comes below the rows copied; `false` if nothing does, or the walk leaves off.
     fn go_on(&mut self) -> Result<bool> {
         let first = self.leaf.rows().start;
         let reaches_to = key_of(&self.to).is_some_and(|to| self.leaf.low_fence() <= to);
         if self.begin > first || first == 0 && reaches_to {
             return Ok(false);
         }
+        if self.position < self.first && self.until.is_up() {
+            self.until.left_off_at = Some(self.leaf.row(self.position)?.key.to_vec());
+            return Ok(false);
+        }
         let further = self.tree.copy_further_down(&mut self.leaf, &mut self.ahead, &self.to)?;
-        self.position = further.map_or(0, |(_, position)| position);
-        self.find_begin()?;
+        self.come_in(further.map_or(0, |(_, position)| position))?;
         Ok(further.is_some())
     }
 
-    /// As [`Forward::find_end`].
-    fn find_begin(&mut self) -> Result<()> {
+    /// Begins with the rows below this position. Looks for the last one as [`Forward::find_end`] does.
+    fn come_in(&mut self, position: usize) -> Result<()> {
+        (self.first, self.position) = (position, position);
         self.begin = self.leaf.rows().start;
         let mut within = self.position;
         let mut probe = self.begin;
@@ -349,7 +400,7 @@ impl Tree {
 mod tests {
     use super::*;
     use crate::tree::testing::with_leaves;
-    use crate::{ByteTable, Database, Error, Isolation, TransactionOptions};
+    use crate::{ByteRange, ByteTable, Database, Error, Isolation, TransactionOptions};
 
     type Rows = Box<dyn DoubleEndedIterator<Item = Result<(Vec<u8>, Vec<u8>)>>>;
 
@@ -456,6 +507,35 @@ mod tests {
             let found =
                 table.range(bounds).rev().map(|row| u16::from_be_bytes(row.unwrap().0.try_into().unwrap()));
             assert!(found.eq(expected), "from {from} to {to}");
+        }
+    }
+
+    /// Each goes on behind the last one, and none is at it for longer than it takes to look at a few rows, though nobody sees most.
+    #[test]
+    fn walks_that_leave_off_are_one() {
+        let db = Database::in_memory().unwrap();
+        let table = db.byte_table("t").unwrap();
+        let key = |n: &u16| n.to_be_bytes().to_vec();
+        (0..3000).step_by(700).for_each(|n| table.put(&key(&n), &[0; 50]).unwrap());
+        let tx = db.begin().unwrap();
+        (0..3000).filter(|n| n % 700 > 0).for_each(|n| tx.bytes(&table).put(&key(&n), &[0; 50]).unwrap());
+        let expected: Vec<_> = (0..3000).step_by(700).map(|n| key(&n)).collect();
+        for is_down in [false, true] {
+            let (mut found, mut walks, mut bounds) = (Vec::new(), 0, (Bound::Unbounded, Bound::Unbounded));
+            loop {
+                let mut rows = table.range(bounds.clone()).keys_only();
+                rows.set_ends(Instant::now());
+                let next = |rows: &mut ByteRange| if is_down { rows.next_back() } else { rows.next() };
+                found.extend(std::iter::from_fn(|| next(&mut rows)).map(|row| row.unwrap().0));
+                walks += 1;
+                let Some(key) = rows.left_off_at() else { break };
+                *if is_down { &mut bounds.1 } else { &mut bounds.0 } = Bound::Excluded(key.to_vec());
+            }
+            if is_down {
+                found.reverse();
+            }
+            assert!(walks > 10, "down: {is_down}");
+            assert_eq!(found, expected);
         }
     }
 

@@ -202,21 +202,24 @@ fn scan_from(
         _ => Bound::Included(prefix),
     };
     let (mut found, mut seen, mut last, ends) = (Vec::new(), 0, None, Instant::now() + SCAN);
-    call.session.target.table().scan_keys((from, Bound::Unbounded), |key| {
-        if !key.starts_with(prefix) || options.is_in_vain {
-            return ControlFlow::Break(());
-        }
+    let mut keys = call.session.target.table().range((from, Bound::Unbounded)).keys_only();
+    keys.set_ends(ends);
+    while last.is_none()
+        && !options.is_in_vain
+        && let Some((key, _)) = keys.next().transpose()?
+        && key.starts_with(prefix)
+    {
         seen += 1;
-        if glob::matches(options.pattern, key) {
-            found.push(key.to_vec());
+        if seen == options.count || Instant::now() >= ends {
+            last = Some(key.clone());
         }
-        if seen < options.count && Instant::now() < ends {
-            return ControlFlow::Continue(());
+        if glob::matches(options.pattern, &key) {
+            found.push(key);
         }
-        last = Some(key.to_vec());
-        ControlFlow::Break(())
-    })?;
-    let next = match last {
+    }
+    // There may have been none to be seen for so long.
+    let left_off_at = keys.left_off_at().filter(|key| key.starts_with(prefix));
+    let next = match last.or_else(|| left_off_at.map(<[u8]>::to_vec)) {
         Some(last) => call.shared.cursors.remember(cursor, &last),
         None => {
             call.shared.cursors.end(cursor);

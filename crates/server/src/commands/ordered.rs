@@ -55,8 +55,7 @@ pub fn range(call: &mut Call<'_>) -> Outcome {
     let mut rows = call.session.rows(call.shared, bounds, options.keys_only)?;
     let (mut found, mut bytes) = (Vec::new(), 0);
     while found.len() < options.limit && bytes < REPLY_BYTES {
-        let Some(row) = (if options.reverse { rows.next_back() } else { rows.next() }) else { break };
-        let (key, value) = row?;
+        let Some((key, value)) = rows.next(options.reverse)? else { break };
         bytes += key.len() + value.len();
         found.push((key, value));
     }

@@ -17,6 +17,11 @@ impl TimeOnLoop {
         Self { ends: is_on_loop.then(|| Instant::now() + ON_LOOP) }
     }
 
+    /// When it is up, if it ever is.
+    pub fn ends(&self) -> Option<Instant> {
+        self.ends
+    }
+
     /// Is it up?
     pub fn is_up(&self) -> bool {
         self.ends.is_some_and(|ends| Instant::now() >= ends)
