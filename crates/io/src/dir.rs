@@ -17,14 +17,15 @@ use foreshore_base::sync::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use parking_lot::Mutex;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{
-    AtFlags, CWD, Dir, FallocateFlags, IFlags, Mode, OFlags, RenameFlags, StatxAttributes, StatxFlags,
+    AtFlags, CWD, Dir, FallocateFlags, IFlags, Mode, OFlags, RenameFlags, StatVfs, StatxAttributes,
+    StatxFlags,
 };
 use rustix::fs::{
     FlockOperation, fallocate, fdatasync, flock, fstat, fstatvfs, fsync, ftruncate, ioctl_getflags,
     ioctl_setflags, openat, renameat, renameat_with, statx, unlinkat,
 };
 use rustix::io::{Errno, pread, pwrite, retry_on_intr};
-use rustix::process::{Resource, getrlimit};
+use rustix::process::{Resource, geteuid, getrlimit};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -323,12 +324,10 @@ impl DirFile {
 
     /// Refuses to take more bytes than there are: whoever tries takes all that there are until he fails, and others find none.
     fn ensure_space(&self, bytes: u64) -> io::Result<()> {
-        let there = fstatvfs(&self.fd)?;
-        let is_known = there.f_blocks > 0; // some filesystems do not say
-        if is_known && bytes > there.f_bfree.saturating_mul(there.f_frsize) {
-            return Err(Errno::NOSPC.into());
+        match bytes_there(&fstatvfs(&self.fd)?, geteuid().is_root()) {
+            Some(there) if bytes > there => Err(Errno::NOSPC.into()),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// Refuses what `ulimit -f` does not allow: the system would say so by a signal, which ends the process.
@@ -351,6 +350,12 @@ impl DirFile {
         }
         Ok(())
     }
+}
+
+/// The bytes that may be taken; `None` where the filesystem does not say. Some blocks may be kept for root.
+fn bytes_there(there: &StatVfs, is_root: bool) -> Option<u64> {
+    let blocks = if is_root { there.f_bfree } else { there.f_bavail };
+    (there.f_blocks > 0).then(|| blocks.saturating_mul(there.f_frsize))
 }
 
 /// How many bytes of a transfer are done, which may have been told to try again.
@@ -485,6 +490,17 @@ mod tests {
         let missing = ensure_renamable(root.join("missing"), &other).expect_err("it is not there");
         assert_eq!(missing.kind(), io::ErrorKind::NotFound);
         fs::remove_dir_all(&root).expect("removing it");
+    }
+
+    /// What is kept for root is no space for others: they would take all the rest, and fail.
+    #[test]
+    fn blocks_kept_for_root_are_not_there_for_others() {
+        let mut there = fstatvfs(fs::File::open("/proc").expect("Linux")).expect("a filesystem");
+        (there.f_frsize, there.f_blocks, there.f_bfree, there.f_bavail) = (4096, 100, 7, 2);
+        assert_eq!(bytes_there(&there, true), Some(7 * 4096));
+        assert_eq!(bytes_there(&there, false), Some(2 * 4096));
+        there.f_blocks = 0;
+        assert_eq!(bytes_there(&there, false), None, "it does not say");
     }
 
     /// M1 of `map.rs`, where it takes more than space. (Run it with `TMPDIR` on such a filesystem, btrfs.)
