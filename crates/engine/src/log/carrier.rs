@@ -85,6 +85,13 @@ impl Carriers {
         Some(Taken { carrier: Some(carrier), all: self })
     }
 
+    /// Lets those that are free go of segments below `first`: the system keeps the space of a removed file while it is open.
+    pub fn close_below(&self, first: u64) {
+        for carrier in &mut self.state.lock().free {
+            carrier.open.take_if(|(n, _)| *n < first);
+        }
+    }
+
     /// Gives all up, and waits for those that are taken: then nothing more is written. To be called when the log is stopped.
     pub fn give_up(&self) {
         let mut state = self.state.lock();

@@ -479,7 +479,9 @@ impl Wal for Log {
     }
 
     fn give_space(&self) -> bool {
-        self.shared.segments.give_up_spares()
+        let Shared { segments, flights, .. } = &*self.shared;
+        flights.carriers.close_below(segments.first_needed());
+        segments.give_up_spares()
     }
 }
 

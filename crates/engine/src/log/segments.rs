@@ -350,6 +350,12 @@ impl Segments {
         self.state.lock().old.range(..lsn.0 / self.options.segment_bytes).next().is_some()
     }
 
+    /// The first segment that counts as needed.
+    pub fn first_needed(&self) -> u64 {
+        let state = self.state.lock();
+        state.old.first().copied().unwrap_or(state.next)
+    }
+
     /// Removes what is kept to be recycled; `false` if that gave no space.
     pub fn give_up_spares(&self) -> bool {
         let mut state = self.state.lock();

@@ -8,7 +8,7 @@ use foreshore_io::sim::Crash::{PowerLoss, ProcessKill};
 use foreshore_io::sim::{Fault, Repeat};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const WORK: Work = Work { threads: 3, records: 30, body_bytes_max: 3000, truncate: true };
 
@@ -111,6 +111,34 @@ fn a_full_disk_refuses_and_recovers() {
         (0..500).for_each(|_| append().unwrap());
         log.close().unwrap();
     });
+}
+
+/// The system keeps the space of a removed file while it is open, as by a carrier that flies seldom.
+#[test]
+fn space_that_the_log_gives_is_free() {
+    let disk = SimDisk::new(1);
+    let log = Log::open(Arc::new(disk.clone()), SMALL, Incarnation::after(Lsn::ZERO)).unwrap();
+    let append = || {
+        log.room().unwrap();
+        let reservation = log.reserve(1000);
+        let end = reservation.end();
+        log.fill(reservation, &[1; 1000]);
+        log.commit(end, Durability::Sync).unwrap();
+    };
+    {
+        let _others_go_on = log.shared.flights.carriers.take();
+        append();
+    }
+    (0..200).for_each(|_| append());
+    log.hold_names(true);
+    log.truncate(log.durable(), 0);
+    assert!(log.give_space());
+    let is_free = || disk.used_bytes() == disk.after_crash(ProcessKill, 1).used_bytes(); // what has a name, there
+    let until = Instant::now() + Duration::from_secs(30);
+    while !is_free() {
+        assert!(Instant::now() < until, "a file that was removed is open");
+        thread::yield_now(); // a segment may be in the making
+    }
 }
 
 /// After a failed sync nothing is acknowledged, by anyone, in any mode.
