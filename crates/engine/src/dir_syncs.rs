@@ -3,6 +3,13 @@
 //! Why: the system tells of a failed sync once per open directory, and all threads have the same. What the one loses that is told may
 //! be a name that another has just made, whose own sync succeeds then (I2 of `foreshore-io`). So after one that failed none succeeds,
 //! and who comes to sync meanwhile waits to be told.
+//!
+//! The next opening has not been told, and its syncs succeed. It sees the names that were lost, until the power is, and would build on
+//! them.
+//!
+//! Invariant N1: whoever's sync failed takes back the name that he has just made: he removes the file, on which nothing rests yet, or
+//! gives it its old name. So the next opening makes it anew. (Not if the process is killed in between, or the disk
+//! refuses that, too.)
 
 use foreshore_io::{Access, File, LockError, SharedMemory, Vfs};
 use parking_lot::Mutex;

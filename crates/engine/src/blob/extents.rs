@@ -121,7 +121,9 @@ impl Extents {
     pub fn open(vfs: &dyn Vfs) -> Result<Self> {
         let file = match vfs.open(FILE, Access::Buffered, false) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
-                vfs.open(FILE, Access::Buffered, true).and_then(|file| vfs.sync_dir().map(|()| file))
+                let file = vfs.open(FILE, Access::Buffered, true);
+                let synced = || vfs.sync_dir().inspect_err(|_| _ = vfs.remove(FILE)); // N1 in `dir_syncs.rs`
+                file.and_then(|file| synced().map(|()| file))
             }
             opened => opened,
         };

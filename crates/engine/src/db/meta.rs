@@ -85,6 +85,7 @@ pub(crate) fn find(vfs: &dyn Vfs) -> Result<Found> {
         return Ok(Found::UnfinishedBackup);
     }
     if has(CREATING) {
+        sync_mark(vfs, CREATING)?;
         clear(vfs, CREATING)?;
         return Ok(Found::Nothing);
     }
@@ -152,12 +153,18 @@ pub(crate) fn discard_unfinished(vfs: &dyn Vfs) -> Result<()> {
     if !matches!(find(vfs), Ok(Found::UnfinishedBackup)) {
         return Ok(());
     }
+    sync_mark(vfs, UNFINISHED_BACKUP)?;
     clear(vfs, UNFINISHED_BACKUP)?;
     // The mark goes last, durably: what a crash leaves of the rest is still scrap by name.
     vfs.sync_dir()
         .and_then(|()| vfs.remove(UNFINISHED_BACKUP))
         .and_then(|()| vfs.sync_dir())
         .map_err(|e| Error::io(format!("removing {UNFINISHED_BACKUP}"), &e))
+}
+
+/// Makes the name durable that says that the other files may go: it may just have been taken back from a complete database.
+fn sync_mark(vfs: &dyn Vfs, mark: &str) -> Result<()> {
+    vfs.sync_dir().map_err(|e| Error::io(format!("syncing the name {mark}"), &e))
 }
 
 /// Removes the files of a database, all but the one that says that it may be done.
@@ -171,7 +178,7 @@ fn clear(vfs: &dyn Vfs, but: &str) -> Result<()> {
 
 fn finish(vfs: &dyn Vfs, unfinished: &str) -> Result<()> {
     vfs.rename(unfinished, NAME)
-        .and_then(|()| vfs.sync_dir())
+        .and_then(|()| vfs.sync_dir().inspect_err(|_| _ = vfs.rename(NAME, unfinished))) // N1 in `dir_syncs.rs`
         .map_err(|e| Error::io("naming the new database", &e))
 }
 
@@ -189,11 +196,17 @@ fn write(vfs: &dyn Vfs, name: &str, meta: &Meta) -> Result<()> {
 }
 
 fn write_durably(vfs: &dyn Vfs, name: &str, bytes: &[u8]) -> io::Result<()> {
+    let is_new = !vfs.list()?.iter().any(|there| there == name);
     let file = vfs.open(name, Access::Buffered, true)?;
     file.set_len(bytes.len() as u64)?; // what was there before may be longer
     file.write_at(bytes, 0)?;
     file.sync()?;
-    vfs.sync_dir()
+    vfs.sync_dir().inspect_err(|_| {
+        // One that was there tells what the other files are (M1, M2).
+        if is_new {
+            let _ = vfs.remove(name); // N1 in `dir_syncs.rs`
+        }
+    })
 }
 
 fn encode(meta: &Meta) -> Vec<u8> {

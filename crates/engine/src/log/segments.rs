@@ -138,7 +138,7 @@ pub(super) fn prepare(vfs: &dyn Vfs, n: u64, segment_bytes: u64, recycled: Optio
         }
     };
     made.map_err(|e| Error::io(format!("log segment {}", name(n)), &e))?;
-    sync_names(vfs)
+    sync_names(vfs).inspect_err(|_| _ = vfs.remove(&name(n))) // N1 in `dir_syncs.rs`: nobody has written to it
 }
 
 /// The unneeded segment `n`, if it has its full length (S1). Otherwise it is removed: nobody misses it.

@@ -286,7 +286,10 @@ impl Base {
             full @ Error::Full { .. } => full, // it has its old name
             _ => poisoned(format!("naming {name}"), &e),
         })?;
-        vfs.sync_dir().map_err(|e| poisoned(format!("syncing the name {name}"), &e))?;
+        vfs.sync_dir().map_err(|e| {
+            let _ = vfs.rename(&name, TEMPORARY); // N1 in `dir_syncs.rs`: the predecessor is there, and complete
+            poisoned(format!("syncing the name {name}"), &e)
+        })?;
         let Self { number, journal, written, .. } = self;
         let base_bytes = journal.bytes();
         Ok((Current { number, journal, base_bytes, is_more_gone: false, spare: None }, written))
@@ -674,8 +677,8 @@ mod tests {
         }
     }
 
-    /// The next file may have got its name though that failed, or though it is not known to be durable: it is what the next open reads, so it
-    /// stays whole. Not so if it were cut to the room that a full disk had for it before.
+    /// The next file may have got its name though that failed, or keep it though it is not known to be durable: it is what the next open
+    /// reads, so it stays whole. Not so if it were cut to the room that a full disk had for it before.
     #[test]
     fn a_file_that_may_have_its_name_stays_whole() {
         use foreshore_io::sim::{Call, Intercepted};
@@ -691,12 +694,14 @@ mod tests {
             disk.set_capacity(disk.used_bytes());
             let fails = Arc::new(AtomicBool::new(false));
             let its = fails.clone();
-            let vfs = Intercepted::new(disk.clone(), move |call, _, go| {
-                let done = go();
-                if call == failing && its.load(Relaxed) {
-                    return Err(std::io::Error::from_raw_os_error(libc::EIO));
+            let vfs = Intercepted::new(disk.clone(), move |call, name, go| {
+                let error = || std::io::Error::from_raw_os_error(libc::EIO);
+                let is_failing = its.load(Relaxed);
+                if is_failing && call == Call::Rename && name != TEMPORARY {
+                    return Err(error()); // it keeps the name
                 }
-                done
+                let done = go();
+                if is_failing && call == failing { Err(error()) } else { done }
             });
             let (directory, before) = Directory::open(Arc::new(vfs)).unwrap();
             let base = newest(&disk);

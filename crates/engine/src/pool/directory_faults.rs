@@ -54,6 +54,36 @@ fn a_name_that_anothers_failed_sync_lost_is_not_built_upon() {
     }
 }
 
+/// Nor does the next opening, which has not been told: the name is not there any more.
+#[test]
+fn a_name_that_a_failed_sync_lost_is_not_built_upon_by_the_next_opening() {
+    for seed in 1..=20 {
+        let disk = SimDisk::new(seed);
+        let (its, is_failing) = (disk.clone(), AtomicU64::new(0));
+        let vfs = Intercepted::new(disk.clone(), move |call, name, go| {
+            let is_created = its.names().iter().any(|name| name.starts_with("directory-"));
+            if is_created && (call, name) == (Call::Rename, "directory.tmp") {
+                is_failing.store(1, Relaxed);
+            } else if call == Call::SyncDir && is_failing.swap(0, Relaxed) == 1 {
+                its.fail_at(its.events(), Fault::Eio, Repeat::Once);
+            }
+            go()
+        });
+        let directory = Directory::create(DirSyncs::over(Arc::new(vfs))).unwrap();
+        let refused =
+            (1..100_000).find(|n| directory.append(&batch(8 * n)).is_err()).expect("it is rewritten");
+        drop(directory);
+
+        disk.clear_faults();
+        let (directory, loaded) = Directory::open(Arc::new(disk.clone())).unwrap();
+        assert!(loaded.redo_lsn.0 >= 8 * (refused - 1));
+        directory.append(&batch(8 * refused + 8)).unwrap();
+        let lost = disk.after_crash(Crash::PowerLoss, seed);
+        let (_, loaded) = Directory::open(Arc::new(lost)).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+        assert_eq!(loaded.redo_lsn, Lsn(8 * refused + 8), "seed {seed}");
+    }
+}
+
 /// After a failed sync the system may let go of what it could not write, also while the directory is being opened.
 #[test]
 fn a_batch_that_the_system_lets_go_of_is_not_built_upon() {

@@ -4,6 +4,7 @@ use super::size::SizeClass;
 use super::slots::{EXTENT_SLOTS, Slots};
 use super::table::SLOTS_MAX;
 use crate::error::{Error, Result};
+use crate::file_names;
 use foreshore_base::sync::{AtomicU64, Ordering::Relaxed};
 use foreshore_base::{SlotId, seeded_bug};
 use foreshore_io::{Access, AlignedBuf, File, Vfs};
@@ -119,6 +120,7 @@ impl LeafFile {
         create: bool,
     ) -> Result<Self> {
         let name = class.file();
+        let is_new = create && !file_names::list(vfs)?.iter().any(|there| there == name);
         let opened = vfs.open(name, Access::Direct, create);
         let at_rest = opened.and_then(|file| file.await_rest().map(|()| file));
         let file = at_rest.map_err(|e| match e.kind() {
@@ -126,7 +128,12 @@ impl LeafFile {
             _ => Error::io(format!("opening {name}"), &e),
         })?;
         if create && !seeded_bug("leaf_file_name_not_durable") {
-            vfs.sync_dir().map_err(|e| Error::Poisoned { cause: format!("syncing the name {name}: {e}") })?;
+            vfs.sync_dir().map_err(|e| {
+                if is_new {
+                    let _ = vfs.remove(name); // N1 in `dir_syncs.rs`
+                }
+                Error::Poisoned { cause: format!("syncing the name {name}: {e}") }
+            })?;
         }
         let leaves = Self {
             name,
