@@ -111,25 +111,37 @@ impl Schema {
 
     /// Makes this the schema of `table`.
     ///
-    /// Errors: usage, if the table has another one, or holds rows of another origin.
+    /// Errors: usage, if the table has rows of another one, or of another origin.
     pub fn declare(&self, db: &Database, table: &str) -> Outcome {
         ensure_not_schemas(table)?;
+        let existing = db.existing_byte_table(table);
+        let has_rows = existing.as_ref().map_or(Ok(false), |table| table.is_empty().map(|empty| !empty))?;
         match Self::of(db, table)? {
             Some(present) if present == *self => Ok(()),
-            Some(present) => Err(Failure::usage(format!(
-                "table {table:?} has columns {} with key {}, this file does not; load it into another table",
-                told(&present.columns),
-                told(&present.key_names())
-            ))),
-            None if db.existing_byte_table(table).is_some() => Err(Failure::usage(format!(
+            // Without rows, as a load that failed at its first one leaves a table, its schema binds nobody.
+            Some(present) if has_rows => Err(self.differs_from(&present, table)),
+            None if existing.is_some() => Err(Failure::usage(format!(
                 "table {table:?} holds rows that did not come from CSV; load this file into another table"
             ))),
-            None => {
+            _ => {
                 let json = serde_json::to_vec(self).map_err(std::io::Error::from)?;
                 let schemas = db.byte_table(SCHEMAS)?.with_durability(foreshore::Durability::Sync);
                 Ok(schemas.put(table.as_bytes(), &json)?)
             }
         }
+    }
+
+    /// Why a file of this schema is no further part of `table`, whose schema is another one.
+    fn differs_from(&self, present: &Self, table: &str) -> Failure {
+        let key = told(&present.key_names());
+        let difference = if present.columns == self.columns {
+            format!("has key {key}, and --key is {} here", told(&self.key_names()))
+        } else {
+            format!("has columns {} with key {key}, this file has not", told(&present.columns))
+        };
+        Failure::usage(format!(
+            "table {table:?} {difference}; load the file into another table, or drop that one first"
+        ))
     }
 
     /// Forgets the schemas of tables that are not there: what a `load` or `drop` leaves that was killed between the two.

@@ -112,6 +112,22 @@ fn another_file_does_not_fit_into_the_table() {
     shell.fails(5, &["load", "--table", "new", "--key", "a", "no-such-file.csv"]);
 }
 
+/// A load that failed before its first row decides nothing; one that has loaded rows does, and the next is told what differs.
+#[test]
+fn the_first_row_fixes_the_key() {
+    let shell = Shell::new();
+    let file = shell.write("t.csv", "a,b\n1\n");
+    let load = |key| ["load", "--table", "t", "--key", key, "t.csv"];
+    shell.fails(2, &load("a"));
+    std::fs::write(file, "a,b\n1,2\n").expect("mended");
+    shell.ok(&load("b"));
+    assert_eq!(shell.ok(&["get", "--table", "t", "2"]), "1,2\n");
+    let complaint = shell.fails(2, &load("a"));
+    assert!(complaint.contains("has key b, and --key is a here; load the file into another"), "{complaint}");
+    shell.ok(&["drop", "--table", "t"]);
+    shell.ok(&load("a"));
+}
+
 #[test]
 fn a_broken_line_is_named_and_loading_can_go_on() {
     let shell = Shell::new();
