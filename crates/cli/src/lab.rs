@@ -26,6 +26,9 @@ needed to draw it again. Exit code 3 if a structure gave a wrong answer; of
 several figures the others are drawn all the same, and the end says which were
 not.";
 
+/// What is no figure's name.
+const ALONE: [&str; 4] = ["list", "report", "counters", "all"];
+
 /// Draw the papers' figures on this machine, and build a page of them
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
@@ -67,6 +70,9 @@ pub fn run(args: &LabArgs) -> Outcome {
         ["counters"] => try_counters(),
         ["all"] => draw_all(args, &figures::all().collect::<Vec<_>>()),
         ref names => {
+            if let Some(alone) = names.iter().find(|name| ALONE.contains(name)) {
+                return Err(Failure::usage(format!("`{alone}` stands alone; leave the other names out")));
+            }
             let named: Result<Vec<_>, _> = names.iter().map(|name| figures::named(name)).collect();
             draw_all(args, &named?)
         }
@@ -208,7 +214,7 @@ impl From<LabError> for Failure {
     fn from(error: LabError) -> Self {
         let message = error.to_string();
         let kind = match error {
-            LabError::Unknown { .. } | LabError::Absent { .. } => Kind::Usage,
+            LabError::Unknown { .. } | LabError::Absent { .. } | LabError::Undrawn { .. } => Kind::Usage,
             LabError::Wrong(_) | LabError::Foreign { .. } => Kind::Corrupt,
             _ => Kind::Io,
         };

@@ -31,7 +31,20 @@ fn the_machines_counters_are_listed() {
 fn an_unknown_figure_is_a_usage_error_that_says_where_to_look() {
     let shell = Shell::new();
     assert!(shell.fails(2, &["lab", "olfit-fig99"]).contains("foreshore lab list"));
-    assert!(shell.fails(5, &["lab", "report", "--out", "nowhere"]).contains("nowhere"));
+    for wrong in [["list", "olfit-fig2"], ["olfit-fig2", "report"]] {
+        assert!(shell.fails(2, &["lab", wrong[0], wrong[1]]).contains("` stands alone"), "{wrong:?}");
+    }
+}
+
+/// Whether the directory is there or not.
+#[test]
+fn a_report_of_nothing_is_refused() {
+    let shell = Shell::new();
+    for out in [".", "nowhere"] {
+        let complaint = shell.fails(2, &["lab", "report", "--out", out]);
+        assert!(complaint.contains(&format!("{out} holds no figure yet; draw some first")), "{complaint}");
+    }
+    assert!(!shell.path("index.html").exists());
 }
 
 /// Before anything is drawn, also by figures that do not read it.

@@ -41,6 +41,12 @@ pub enum LabError {
         /// Why.
         source: io::Error,
     },
+    /// There is nothing to report on: draw a figure, or choose another directory.
+    #[error("{} holds no figure yet; draw some first: `foreshore lab all --quick`", results.display())]
+    Undrawn {
+        /// Where they would be.
+        results: PathBuf,
+    },
     /// A file of results is not what this program writes: remove it, or draw its figure again.
     #[error("{}: {what}; draw the figure again, or remove the file", path.display())]
     Foreign {

@@ -18,10 +18,11 @@ pub struct HostRecords {
 ///
 /// `order` gives the figures' order; those it does not name come last. Directories without figures are passed over.
 ///
-/// Errors: a file cannot be read, is not one of the laboratory's, or the page cannot be written.
+/// Errors: there is no figure, a file cannot be read, is not one of the laboratory's, or the page cannot be written.
 pub fn build(results: &Path, order: &[&str]) -> Result<PathBuf, LabError> {
     let mut hosts = Vec::new();
-    for dir in entries(results)? {
+    let dirs = if results.exists() { entries(results)? } else { Vec::new() };
+    for dir in dirs {
         if !dir.is_dir() {
             continue;
         }
@@ -39,6 +40,9 @@ pub fn build(results: &Path, order: &[&str]) -> Result<PathBuf, LabError> {
             let name = dir.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
             hosts.push(HostRecords { name, records });
         }
+    }
+    if hosts.is_empty() {
+        return Err(LabError::Undrawn { results: results.to_owned() });
     }
     let path = results.join("index.html");
     write(&path, &page::page(&hosts))?;
