@@ -3,7 +3,6 @@
 use crate::failure::{Failure, Outcome};
 use crate::output::Output;
 use crate::schema::{SCHEMAS, Schema};
-use crate::text::for_people;
 use crate::whole_file::place_of;
 use clap::{Args, ValueEnum};
 use foreshore::{Builder, ByteTable, Database};
@@ -106,13 +105,10 @@ pub fn existing_table(db: &Database, name: &str) -> Outcome<ByteTable> {
         return Ok(table);
     }
     let names = db.tables()?;
-    let others: Vec<_> = names.iter().map(String::as_str).filter(|n| *n != SCHEMAS).collect();
+    let others: Vec<_> = names.iter().filter(|n| *n != SCHEMAS).map(|name| format!("{name:?}")).collect();
     Err(Failure::absent(match others.as_slice() {
         [] => format!("there is no table {name:?}, nor any other yet"),
-        _ => {
-            let others: Vec<_> = others.iter().map(|other| for_people(other.as_bytes())).collect();
-            format!("there is no table {name:?}; there are {}", others.join(", "))
-        }
+        _ => format!("there is no table {name:?}; there are {}", others.join(", ")),
     }))
 }
 

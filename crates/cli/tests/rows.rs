@@ -31,11 +31,20 @@ fn a_row_comes_back_until_it_is_removed() {
     shell.fails(1, &["rm", "--table", "ports", "SEA"]);
 }
 
+/// A line break in a name is told in one way, whether the table is there or not.
+#[test]
+fn names_are_told_alike() {
+    let shell = ports();
+    shell.ok(&["put", "--table", "a\nb", "k", "v"]);
+    let complaint = shell.fails(1, &["get", "--table", "c\nd", "k"]);
+    assert!(complaint.contains(r#"no table "c\nd"; there are "a\nb", "ports""#), "{complaint}");
+}
+
 #[test]
 fn what_is_absent_is_told_and_not_created() {
     let shell = ports();
     let complaint = shell.fails(1, &["get", "--table", "prots", "SEA"]);
-    assert!(complaint.contains("there are ports"), "{complaint}");
+    assert!(complaint.contains(r#"there are "ports""#), "{complaint}");
     shell.fails(1, &["scan", "--table", "prots"]);
     assert_eq!(
         shell.json(&["tables"]),
