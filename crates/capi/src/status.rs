@@ -239,6 +239,7 @@ mod tests {
             Error::LockTimeout {
                 txn: 1,
                 holder: None,
+                gid: None,
                 table: "t".into(),
                 key: None,
                 waited: Default::default(),

@@ -151,15 +151,19 @@ pub enum Error {
     /// A lock was not granted in time. Nothing was changed by this call, but for rows before that one if it is for many (`put_many`,
     /// `insert_many`, `multi_modify`); the transaction may try again or roll back.
     #[error(
-        "transaction {txn} waited {waited:?} for a lock{}, {}; try again, or roll it back",
+        "transaction {txn} waited {waited:?} for a lock{}, {}; try again, or roll it back{}",
         held_by(.holder),
-        place(.table, .key)
+        place(.table, .key),
+        until_decided(.gid)
     )]
     LockTimeout {
         /// The transaction that waited.
         txn: u64,
         /// One that holds the lock, where known.
         holder: Option<u64>,
+        /// The id under which that one has [prepared](crate::Transaction::prepare), if it has. Its number then ends nothing:
+        /// [`commit_prepared`](crate::Database::commit_prepared) or [`rollback_prepared`](crate::Database::rollback_prepared) does.
+        gid: Option<Vec<u8>>,
         /// The table of the lock.
         table: String,
         /// The encoded key of the lock; `None`: a gap between keys, or the whole table, which somebody is about to drop.
@@ -265,6 +269,15 @@ fn remedy(rows: &[Vec<u8>]) -> String {
 
 fn held_by(holder: &Option<u64>) -> String {
     holder.map(|holder| format!(" that transaction {holder} holds")).unwrap_or_default()
+}
+
+/// What to do about a holder that waits to hear whether to commit.
+fn until_decided(gid: &Option<Vec<u8>>) -> String {
+    let Some(gid) = gid else { return String::new() };
+    format!(
+        "; the lock is kept until commit_prepared or rollback_prepared ends what has prepared under the id \"{}\"",
+        gid.escape_ascii()
+    )
 }
 
 impl Error {

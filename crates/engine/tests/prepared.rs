@@ -3,12 +3,13 @@
 mod common;
 
 use common::tiny;
-use foreshore::{Database, Durability, Error};
+use foreshore::{Database, Durability, Error, TransactionOptions};
 use foreshore_io::{
     SimDisk, Vfs,
     sim::{Crash, Fault, Repeat},
 };
 use std::sync::Arc;
+use std::time::Duration;
 
 const GIDS: [&[u8]; 2] = [b"one", b"two"];
 
@@ -172,6 +173,38 @@ fn what_cannot_be_decided_any_more_is_not_unknown() {
         assert_eq!(db.recover(), GIDS);
         db.commit_prepared(GIDS[0]).unwrap();
         assert_eq!(rows(&db, GIDS[0]), [2]);
+    }
+}
+
+/// Who meets a lock of a prepared transaction is told by which id to end that, whose number nothing takes: after a restart, too.
+#[test]
+fn a_lock_in_the_way_names_the_id_that_ends_it() {
+    let disk = with_prepared(1, 10);
+    let (held, gid) = (key(GIDS[0], 0), Some(GIDS[0].to_vec()));
+    let refused = |db: &Database| {
+        let table = db.byte_table("t").unwrap().with_lock_timeout(Duration::ZERO);
+        let tx = db.begin_with(TransactionOptions::new().lock_timeout(Duration::ZERO)).unwrap();
+        [table.put(&held, b"3"), tx.bytes(&table).put(&held, b"3")].map(Result::unwrap_err)
+    };
+    let db = tiny().open_on(Arc::new(disk)).unwrap();
+    for found_at_opening in [true, false] {
+        for error in refused(&db) {
+            let told = error.to_string();
+            assert!(matches!(&error, Error::LockTimeout { gid: told, .. } if *told == gid), "{error:?}");
+            let advice = r#"commit_prepared or rollback_prepared ends what has prepared under the id "one""#;
+            assert!(told.ends_with(advice), "{told}");
+        }
+        db.commit_prepared(GIDS[0]).unwrap();
+        // Another one has the row now, which first has not prepared, and then has under the same id.
+        let tx = db.begin().unwrap();
+        tx.bytes(&db.byte_table("t").unwrap()).put(&held, b"4").unwrap();
+        for error in refused(&db) {
+            assert!(matches!(error, Error::LockTimeout { gid: None, .. }), "{error:?}");
+            assert!(error.to_string().ends_with("; try again, or roll it back"), "{error}");
+        }
+        if found_at_opening {
+            tx.prepare(GIDS[0]).unwrap();
+        }
     }
 }
 

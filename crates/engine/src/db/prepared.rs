@@ -63,7 +63,9 @@ impl Prepared {
 
 fn take(waiting: &mut BTreeMap<Vec<u8>, Txn>, gid: &[u8]) -> Result<Txn> {
     let unknown = || Error::UnknownTransaction { gid: gid.escape_ascii().to_string() };
-    waiting.remove(gid).ok_or_else(unknown)
+    let txn = waiting.remove(gid).ok_or_else(unknown)?;
+    txn.core.txns.hear_decision(txn.owner);
+    Ok(txn)
 }
 
 #[cfg(test)]

@@ -194,7 +194,7 @@ fn finish_transactions(
     let tree = |id| by_id.get(&id).map(|tree| Arc::clone(tree));
     let (mut undone, mut prepared) = (0, BTreeMap::new());
     for (owner, Unfinished { id, last, gid }) in unfinished {
-        let mut txn = Txn::resume(core.clone().into(), owner, id, last, gid.is_some());
+        let mut txn = Txn::resume(core.clone().into(), owner, id, last, gid.as_deref());
         match gid {
             Some(gid) => {
                 restore(&mut txn, &tree)?;

@@ -60,6 +60,7 @@ use foreshore_base::sync::AtomicU64;
 use foreshore_base::sync::Ordering::{Acquire, Relaxed, Release};
 use foreshore_base::{Lsn, seeded_bug};
 use parking_lot::Mutex;
+use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -85,6 +86,8 @@ pub(crate) struct Txns {
     broken_off: Mutex<Vec<Txn>>,
     /// Why the first of those could not be rolled back that stay as they are.
     stranded: OnceLock<Error>,
+    /// By their numbers, the ids of those that have prepared and wait to hear whether to commit, for who meets their locks.
+    gids: Mutex<HashMap<u64, Vec<u8>>>,
     /// Waits of those who were victims of deadlocks, before they do their work again.
     pub waits_again: Meter,
     /// A lower bound of all running transactions' ids; only grows.
@@ -116,6 +119,7 @@ impl Txns {
             garbage: Garbage::default(),
             broken_off: Mutex::default(),
             stranded: OnceLock::new(),
+            gids: Mutex::default(),
             waits_again: Meter::default(),
             settled: CachePadded::new(AtomicU64::new(0)),
             looked: CachePadded::new(AtomicU64::new(0)),
@@ -176,6 +180,16 @@ impl Txns {
         self.keys.strand(owner);
     }
 
+    /// The transaction in this slot has prepared under this id: who meets its locks is told so.
+    fn await_decision(&self, owner: Owner, gid: &[u8]) {
+        self.gids.lock().insert(self.slots.number(owner), gid.to_vec());
+    }
+
+    /// It has heard whether to commit.
+    pub fn hear_decision(&self, owner: Owner) {
+        self.gids.lock().remove(&self.slots.number(owner));
+    }
+
     /// What to say of a lock of `tree` that was refused: on `key`; `None`: on a gap, or on all of the table.
     #[cold]
     pub fn refused(&self, owner: Owner, tree: &Tree, key: Option<&[u8]>, refused: LockError) -> Error {
@@ -187,7 +201,8 @@ impl Txns {
                 let in_vain = holder.is_some_and(|holder| holder.is_stranded);
                 let why = self.stranded.get().filter(|_| in_vain).cloned();
                 let holder = holder.map(|holder| holder.number);
-                why.unwrap_or(Error::LockTimeout { txn, holder, table, key, waited })
+                let gid = holder.and_then(|holder| self.gids.lock().get(&holder).cloned());
+                why.unwrap_or(Error::LockTimeout { txn, holder, gid, table, key, waited })
             }
             LockError::Aborted { .. } => Error::Aborted { txn },
         }

@@ -137,11 +137,12 @@ impl Txn {
         Lsn(since.0.saturating_sub(1))
     }
 
-    /// Goes on with a transaction from before a restart, which has perhaps prepared.
-    pub fn resume(core: Held<Core>, owner: Owner, id: TxnId, last: Lsn, prepared: bool) -> Self {
+    /// Goes on with a transaction from before a restart, which has perhaps prepared, under this id.
+    pub fn resume(core: Held<Core>, owner: Owner, id: TxnId, last: Lsn, gid: Option<&[u8]>) -> Self {
         core.txns.keys.reset(owner, Lsn(id.0), core.txns.slots.number(owner));
         let mut txn = Self::with_slot(core, owner, Duration::ZERO);
-        (txn.id, txn.last, txn.prepared) = (Some(id), last, prepared);
+        (txn.id, txn.last, txn.prepared) = (Some(id), last, gid.is_some());
+        gid.inspect(|gid| txn.core.txns.await_decision(owner, gid));
         txn
     }
 
@@ -566,6 +567,7 @@ impl Txn {
         let end = record.end();
         self.last = record.start();
         core.log.fill(record, &self.body);
+        core.txns.await_decision(self.owner, gid);
         self.prepared = true;
         end
     }

@@ -239,7 +239,7 @@ mod tests {
         record(at).encode(&mut body);
         core.log.fill(place, &body);
         core.txns.slots.resume(owner, TxnId(at.0), &core.log);
-        let mut txn = Txn::resume(core.clone().into(), owner, TxnId(at.0), at, false);
+        let mut txn = Txn::resume(core.clone().into(), owner, TxnId(at.0), at, None);
         let no_table = |_| None;
         let undone = roll_back(&mut txn, Lsn::ZERO, &no_table);
         for told in [undone, restore(&mut txn, &no_table)] {
