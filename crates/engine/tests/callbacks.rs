@@ -64,7 +64,7 @@ const ALONE: [(&str, Call); 11] = [
 ];
 
 /// Those within a transaction, which have locked rows when the caller's code is called.
-const INSIDE: [(&str, Call); 6] = [
+const INSIDE: [(&str, Call); 7] = [
     ("transact", |db, t, act| {
         db.transact(|tx| {
             tx.bytes(t).put(b"a", b"new")?;
@@ -77,6 +77,7 @@ const INSIDE: [(&str, Call); 6] = [
         db.transact(|tx| tx.bytes(t).multi_modify(&KEYS.map(|key| Key(key, act)), |_| Continue(())))
     }),
     ("transaction's scan", |db, t, act| db.transact(|tx| tx.bytes(t).scan(.., |_, _| goes_on(act)))),
+    ("transaction's scan_keys", |db, t, act| db.transact(|tx| tx.bytes(t).scan_keys(.., |_| goes_on(act)))),
     ("transaction's multi_get_with", |db, t, act| {
         db.transact(|tx| tx.bytes(t).multi_get_with(&KEYS, |_| goes_on(act)))
     }),

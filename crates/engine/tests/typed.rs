@@ -105,10 +105,17 @@ fn keys_come_without_their_values() {
     let mut scanned = Vec::new();
     table.scan_keys(.., |key| take(&mut scanned, key)).unwrap();
     then.scan_keys(Prefix((2,)), |key| take(&mut scanned, key)).unwrap();
-    assert_eq!(scanned, [&keys[..], &keys[2..]].concat());
+    inside.scan_keys(&keys[1].., |key| take(&mut scanned, key)).unwrap();
+    assert_eq!(scanned, [&keys[..], &keys[2..], &keys[1..]].concat());
     table.scan_keys(.., |_| ControlFlow::Break(())).unwrap();
-    let wrong = db.table::<u8, u64>("t").unwrap().scan_keys(.., |_| panic!("it has more bytes than a `u8`"));
-    assert!(matches!(wrong, Err(Error::Encoding { .. })));
+    inside
+        .scan_keys(.., |key| if key == keys[0] { ControlFlow::Break(()) } else { panic!("it goes on") })
+        .unwrap();
+    let other = db.table::<u8, u64>("t").unwrap();
+    let wrong = |_| panic!("it has more bytes than a `u8`");
+    for told in [other.scan_keys(.., wrong), tx.table(&other).scan_keys(.., wrong)] {
+        assert!(matches!(told, Err(Error::Encoding { .. })));
+    }
 }
 
 /// Bounds may be given as a key is to `get`, in every kind of range, and wherever the table is seen from.

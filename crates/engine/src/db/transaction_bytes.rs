@@ -629,6 +629,39 @@ impl TransactionBytes<'_> {
         Ok(())
     }
 
+    /// Calls `key` with each key in `bounds`, ascending, until it breaks. Values are not read, however large they are. Locks as
+    /// [`range`](TransactionBytes::range); `key` may use the transaction likewise.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// use std::ops::ControlFlow;
+    /// let photos = db.byte_table("photos")?;
+    /// photos.put_many(&[("hills/1", vec![0; 5 << 20]), ("sea/1", vec![0; 3 << 20])])?;
+    /// db.transact(|tx| {
+    ///     let mut names = Vec::new();
+    ///     tx.bytes(&photos).scan_keys(.., |name| {
+    ///         names.push(name.to_vec());
+    ///         ControlFlow::Continue(())
+    ///     })?;
+    ///     assert_eq!(names, [&b"hills/1"[..], b"sea/1"]);
+    ///     Ok(())
+    /// })
+    /// # }
+    /// ```
+    pub fn scan_keys(
+        &self,
+        bounds: impl ByteBounds,
+        mut key: impl FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Result<()> {
+        for found in self.range(bounds).keys_only() {
+            if key(&found?.0).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     /// The row with the least key, locked as the first one of [`range`](TransactionBytes::range): in a serializable transaction
     /// nobody else inserts a row before it, or the first one where there is none, until the transaction ends.
     ///

@@ -5,7 +5,7 @@ use crate::db::codec::{
 };
 use crate::db::prefix::{KeyComponent, KeyPrefix};
 use crate::db::range::{KeyBounds, Range};
-use crate::db::table::decoded;
+use crate::db::table::{decoded, decoded_keys};
 use crate::db::transaction_bytes::TransactionBytes;
 use crate::db::transaction_range::TransactionRange;
 use crate::error::Result;
@@ -478,6 +478,34 @@ impl<K: Key, V: Value> TransactionTable<'_, K, V> {
     pub fn scan(&self, bounds: impl KeyBounds<K>, row: impl FnMut(K, V) -> ControlFlow<()>) -> Result<()> {
         let bounds = bounds.encoded()?;
         decoded(row, |row| self.bytes.scan(bounds, row))
+    }
+
+    /// Calls `key` with each key in `bounds`, ascending, until it breaks; see [`TransactionBytes::scan_keys`]. Values are neither read
+    /// nor decoded.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// use foreshore::Prefix;
+    /// use std::ops::ControlFlow;
+    /// let seats = db.table::<(u32, String), String>("seats")?; // flight and seat → passenger
+    /// let book = |flight: u32, seat: &str| {
+    ///     db.transact(|tx| {
+    ///         let (seats, mut taken) = (tx.table(&seats), 0);
+    ///         seats.scan_keys(Prefix((flight,)), |_| {
+    ///             taken += 1;
+    ///             ControlFlow::Continue(())
+    ///         })?;
+    ///         Ok(taken < 2 && seats.insert(&(flight, seat.into()), &"ada".into())?) // a small aeroplane
+    ///     })
+    /// };
+    /// assert!(book(428, "1A")? && book(428, "1B")?);
+    /// assert!(!book(428, "2A")?, "it is full, whoever books at the same time");
+    /// # Ok(()) }
+    /// ```
+    pub fn scan_keys(&self, bounds: impl KeyBounds<K>, key: impl FnMut(K) -> ControlFlow<()>) -> Result<()> {
+        let bounds = bounds.encoded()?;
+        decoded_keys(key, |key| self.bytes.scan_keys(bounds, key))
     }
 
     /// Rows whose keys begin with `leading`; as [`Table::prefix`](crate::Table::prefix).
