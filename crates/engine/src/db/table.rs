@@ -78,6 +78,28 @@ impl<K: Key, V: Value> Table<K, V> {
         &self.bytes
     }
 
+    /// A key of this table, from its bytes: as errors name it, and [`as_bytes`](Table::as_bytes) has it.
+    ///
+    /// Errors: [`Encoding`](crate::Error::Encoding) if it is not of the table's type.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// use foreshore::Error;
+    /// let seats = db.table::<(u32, String), String>("seats")?; // flight and seat → passenger
+    /// let tx = db.begin()?;
+    /// tx.table(&seats).put(&(428, "12A".into()), &"ada".into())?;
+    /// let impatient = seats.with_lock_timeout(std::time::Duration::ZERO);
+    /// match impatient.put(&(428, "12A".into()), &"ben".into()) {
+    ///     Err(Error::LockTimeout { key: Some(key), .. }) => assert_eq!(seats.decode_key(&key)?, (428, "12A".into())),
+    ///     other => panic!("{other:?}"),
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn decode_key(&self, bytes: &[u8]) -> Result<K> {
+        decode_key(bytes)
+    }
+
     /// The same table through a handle whose writes wait for `durability`.
     ///
     /// ```
