@@ -629,3 +629,17 @@ fn a_bulk_load_takes_no_notice_of_removed_keys() {
         db.check().unwrap();
     }
 }
+
+/// A path that is a file's is told as one, and the file stays as it is.
+#[test]
+fn a_file_is_no_database() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("data.db");
+    std::fs::write(&path, "of another library").unwrap();
+    for create in [true, false] {
+        let told = Database::builder().create(create).open(&path).unwrap_err();
+        assert!(matches!(&told, Error::Incompatible { .. }), "{told:?}");
+        assert!(told.to_string().contains("it is a file, and a database is a directory"), "{told}");
+    }
+    assert_eq!(std::fs::read(&path).unwrap(), b"of another library");
+}

@@ -326,6 +326,10 @@ impl Builder {
                 dir: path.display().to_string(),
                 detail: "there is no such directory, and creating one was not asked for".into(),
             },
+            io::ErrorKind::NotADirectory if path.exists() => Error::Incompatible {
+                dir: path.display().to_string(),
+                detail: "it is a file, and a database is a directory; name another path".into(),
+            },
             _ => Error::io(format!("opening the directory {}", path.display()), &e),
         })
     }
