@@ -14,6 +14,9 @@ use serde::{Serialize, de::DeserializeOwned};
 /// `Vec<u8>` is a sequence, which takes two bytes for each of its elements and one more; `[u8; 16]` takes 16. So of the 1024 bytes
 /// that a key may have, a string of 904 is a key, and a word beside a `u64` may have 896.
 ///
+/// For byte strings take `serde_bytes::ByteBuf`: it is written as a string is, so 32 bytes take 37, not 65, and one of 904 is a key,
+/// where a `Vec<u8>` may have 511. The keys of the two are different, so a table has the one or the other for good.
+///
 /// Rows come in the order of what is written: those of `std::cmp::Reverse` keys ascend by what it wraps, those of an enum by
 /// the place of its variants, whatever its `Ord` says. Strings come in the order of their bytes. `-0.0` is the key `0.0`; whatever
 /// is no number is one key, the last.
@@ -65,6 +68,10 @@ impl<T: Serialize + DeserializeOwned> Key for T {}
 /// assert_eq!(passengers.get(&17)?, Some(ada));
 /// # Ok(()) }
 /// ```
+///
+/// Of a `Vec<u8>` serde hands over each byte by itself, which takes several times as long as all at once: for large ones take
+/// `serde_bytes::ByteBuf`, or mark the field with `#[serde(with = "serde_bytes")]`. Values of the two are written alike, so it reads the
+/// rows that a `Vec<u8>` wrote.
 ///
 /// Not a value: what asks a format for the names or types of its fields. So leave `skip_serializing_if`, `flatten`, `untagged` and
 /// `tag` off types for tables; a `serde_json::Value` can be stored as its text. Such a value could be put and not be got. Where
