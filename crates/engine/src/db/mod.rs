@@ -154,7 +154,8 @@ impl Database {
         Builder::default()
     }
 
-    /// A database that lives in memory and dies with its last handle.
+    /// A database that lives in memory and dies with its last handle. Its commits are `Relaxed` unless asked for otherwise, as there is
+    /// nothing that they could survive: a [`CommitTicket`] then says that it is not durable.
     ///
     /// ```
     /// # fn main() -> foreshore::Result<()> {
