@@ -43,8 +43,8 @@
 //! the answer for each leaf at the moment it was read, though entries may have come and gone between these moments. In a
 //! [`TrieMap`] they may so look at two or more layers. Scans hand out, in order and once, every key that is present throughout. A batch is
 //! no snapshot: each of its keys is looked up or inserted by itself. Most
-//! operations pin an epoch (about 6 ns, and a full fence), a [`Pinned`] handle once for many; an
-//! [`IntMap`]'s `get`, `insert`, `remove`, `floor`, `below` and `scan` need none while nobody interferes.
+//! operations pin an epoch (about 6 ns, and a full fence), a [`Pinned`] handle once for many, which protects the map's
+//! nodes, and not what your values stand for (the README shows how to keep that); an [`IntMap`]'s `get`, `insert`, `remove`, `floor`, `below` and `scan` need none while nobody interferes.
 //!
 //! Costs: of *n* entries in nodes of *F*, an operation on one key reads about log *n* / log *F* nodes (in an O2-Tree, whose inner nodes
 //! have one key, about log₂ (*n* / *F*)), a scan one node for up to *F* entries, `len` sixteen counters. `bytes`, `check` and `stats`

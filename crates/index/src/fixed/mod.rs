@@ -104,6 +104,17 @@ where
     /// let map = StaticMap::from_sorted(entries.into_iter());
     /// assert_eq!((map.len(), map.get(20)), (2, Some(2)));
     /// ```
+    ///
+    /// What does not know its length, such as another map's entries or a range of `u64`, is collected first:
+    ///
+    /// ```
+    /// use foreshore_index::{IntMap, StaticMap};
+    ///
+    /// let growing: IntMap<u64> = (0..1000).map(|key| (key * 10, key)).collect();
+    /// let entries: Vec<_> = growing.iter().collect();
+    /// let map = StaticMap::from_sorted(entries.into_iter());
+    /// assert_eq!(map.get(70), Some(7));
+    /// ```
     pub fn from_sorted(entries: impl ExactSizeIterator<Item = (K, u64)>) -> Self {
         let len = entries.len();
         // An entry takes less than 64 bytes in all layers and the values together: so no size below overflows.

@@ -3,9 +3,11 @@
 
 use crate::reclaim::Pin;
 
-/// A map with an epoch pinned, for many operations in a row.
+/// A map with an epoch pinned, for many operations in a row: `get`, `insert`, `remove`, `floor` and `below`. All others are the
+/// map's own. A [`TunedMap`](crate::TunedMap) has no such handle.
 ///
-/// Keep it for a batch, not for ever: while it lives, memory that anybody unlinks is not reused.
+/// Keep it for a batch, not for ever: while it lives, memory that anybody unlinks is not reused. That is the nodes' memory: it protects
+/// nothing that your values stand for.
 ///
 /// It stays in the thread that made it.
 ///
