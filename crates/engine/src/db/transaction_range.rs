@@ -31,8 +31,8 @@ type Row = (Vec<u8>, Vec<u8>);
 pub struct TransactionRange {
     shared: Arc<Shared>,
     tree: Arc<Tree>,
-    /// Or why it is none of the transaction's.
-    ours: Result<()>,
+    /// Or why it is none of the transaction's; hardly ever, and errors are large.
+    ours: Result<(), Box<Error>>,
     from: Bound<Vec<u8>>,
     to: Bound<Vec<u8>>,
     values: Values,
@@ -84,7 +84,7 @@ impl std::fmt::Debug for TransactionRange {
 impl TransactionRange {
     pub(crate) fn new(shared: Arc<Shared>, table: &ByteTable, (from, to): RawBounds) -> Self {
         let done = is_empty(&from, &to);
-        let ours = shared.ensure_ours(table);
+        let ours = shared.ensure_ours(table).map_err(Box::new);
         let (tree, values) = (table.tree.clone(), Values::Read);
         Self { shared, tree, ours, from, to, values, walks: [None, None], done }
     }
@@ -132,7 +132,7 @@ impl TransactionRange {
     /// The next row of one end. It becomes the bound at which the other end stops.
     #[inline]
     fn move_on(&mut self, direction: Direction) -> Result<Option<Row>> {
-        self.ours.clone()?;
+        self.ours.clone().map_err(|error| *error)?;
         let shared = self.shared.clone();
         shared.with(|txn| {
             txn.enter(&self.tree)?;
