@@ -6,7 +6,7 @@ mod crafting;
 
 use common::{Rng, TINY_SEGMENT_BYTES, env, in_parallel, row, rows, tiny};
 use crafting::*;
-use foreshore::{Durability, Error, Index, TableOptions};
+use foreshore::{ByteTable, Database, Durability, Error, Index, TableOptions};
 use foreshore_io::{Access, MemVfs, SimDisk, Vfs, sim::Crash};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -394,6 +394,65 @@ fn a_cell_in_the_fences_is_damage() {
     assert!(matches!(written, Err(Error::Corrupt { .. })), "{written:?}");
     let walked = table.range(..).find_map(Result::err);
     assert!(matches!(walked, Some(Error::Corrupt { .. })), "{walked:?}");
+}
+
+/// A database whose leaves say that more bytes of their heaps are dead than there are: who needs these is refused.
+fn with_made_up_dead_bytes() -> (Database, ByteTable) {
+    let disk = of_many_leaves();
+    with_leaves(&disk, |file, leaves| {
+        for leaf in leaves {
+            let dead = &mut file[leaf + 44..][..2];
+            let more = u16::from_le_bytes([dead[0], dead[1]]) + 1000;
+            dead.copy_from_slice(&more.to_le_bytes());
+        }
+    });
+    let db = open(&disk).unwrap();
+    let table = db.byte_table("t").unwrap();
+    (db, table)
+}
+
+#[track_caller]
+fn ensure_refused(written: foreshore::Result<()>) {
+    assert!(matches!(written, Err(Error::Corrupt { .. })), "{written:?}");
+}
+
+/// A write that a damaged leaf refuses changes nothing for snapshots either, whatever becomes of its transaction.
+#[test]
+fn snapshots_do_not_see_a_refused_write() {
+    let (db, table) = with_made_up_dead_bytes();
+    let snapshot = db.snapshot().unwrap();
+    let keys = [60u32, 100, 140].map(u32::to_be_bytes);
+    keys.iter().for_each(|key| table.put(key, &[8; 150]).unwrap());
+    let [alone, committed, rolled_back] = &keys;
+    ensure_refused(table.put(alone, &[9; 900]));
+    let tx = db.begin().unwrap();
+    ensure_refused(tx.bytes(&table).put(committed, &[9; 900]));
+    tx.commit().unwrap();
+    let tx = db.begin().unwrap();
+    ensure_refused(tx.bytes(&table).put(rolled_back, &[9; 900]));
+    tx.bytes(&table).put(rolled_back, b"less").unwrap();
+    tx.rollback().unwrap();
+    let then = keys.map(|key| snapshot.bytes(&table).get(&key).unwrap().unwrap());
+    assert_eq!(then.map(|value| (value.len(), value[0])), [(150, 7); 3]);
+    let now = keys.map(|key| table.get(&key).unwrap().unwrap());
+    assert_eq!(now.map(|value| (value.len(), value[0])), [(150, 8); 3]);
+}
+
+/// Nor is anything kept for them of rows that stay as they are.
+#[test]
+fn refused_writes_keep_nothing_for_snapshots() {
+    let (db, table) = with_made_up_dead_bytes();
+    let snapshot = db.snapshot().unwrap();
+    let (key, new) = (100u32.to_be_bytes(), [0, 0, 0, 100, 0]);
+    (0..200).for_each(|_| ensure_refused(table.put(&key, &[9; 900])));
+    let tx = db.begin().unwrap();
+    ensure_refused(tx.bytes(&table).put(&key, &[9; 900]));
+    ensure_refused(tx.bytes(&table).put_many(&[(new, [9; 900])]).map(drop));
+    assert_eq!(db.stats().image_bytes, 0);
+    tx.commit().unwrap();
+    assert_eq!(snapshot.bytes(&table).get(&new).unwrap(), None);
+    drop((snapshot, table));
+    db.close().unwrap();
 }
 
 /// A leaf file that ends within an extent has lost what is behind its end, and nothing before it.

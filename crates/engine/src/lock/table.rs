@@ -357,7 +357,7 @@ impl KeyTable {
         bucket.has_images.store(true, Relaxed);
     }
 
-    /// An autocommitted write is about to replace the row's newest version. Need it not push an image, as no snapshot up to `newest` sees
+    /// An autocommitted write replaces the row's newest version. Need it not push an image, as no snapshot up to `newest` sees
     /// that version? An older image tells then what snapshots see. Called under the latch of the key's leaf.
     pub fn take_over(&self, name: Name, table: TableId, key: &[u8], writer: u64, newest: Lsn) -> bool {
         if !self.may_have_images(name) {
@@ -399,7 +399,7 @@ impl KeyTable {
         visit: impl FnMut(&ImageView<'_>) -> ControlFlow<B>,
     ) -> Option<B> {
         let bucket = self.bucket(name);
-        // ORDERING: Relaxed. Whoever has read a changed leaf synchronized with its latch, before which the image was pushed.
+        // ORDERING: Relaxed. Whoever has read a changed leaf synchronized with its latch, under which the image was pushed.
         if !bucket.has_images.load(Relaxed) {
             return None;
         }

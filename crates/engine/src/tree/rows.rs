@@ -146,12 +146,12 @@ impl Tree {
             if last.replace(key).is_none() {
                 self.pool.before_change(at.frame);
             }
-            let mut row = txn.spares.row();
-            row.begin(key);
-            self.keep_image(txn.owner, name, row, own, None, &mut txn.spares);
             if let Err(damaged) = place.write(page, key, value, own.0) {
                 return (inserted, Err(damaged));
             }
+            let mut row = txn.spares.row();
+            row.begin(key);
+            self.keep_image(txn.owner, name, row, own, None, &mut txn.spares);
             Rows::push(&mut txn.body, key, value);
         }
         (rows.len(), Ok(()))

@@ -5,8 +5,8 @@
 //! key. An insertion also looks at the gap that it goes into. While it waits it holds no other lock; but others may wait behind it in
 //! a queue, so it can be part of a deadlock. As the victim it only loses its place in the queue, and asks again.
 //!
-//! The order of "put / remove" in `ARCHITECTURE.md`: lock, if need be, room in the log, latch, recheck, note `rec_lsn`, reserve, image,
-//! change, page LSN, unlatch, copy the record. It reserves before it changes, since the row's version is where the record begins. What
+//! The order of "put / remove" in `ARCHITECTURE.md`: lock, if need be, room in the log, latch, recheck, note `rec_lsn`, reserve, change,
+//! image, page LSN, unlatch, copy the record. It reserves before it changes, since the row's version is where the record begins. What
 //! may wait comes before the latch.
 
 use crate::error::Result;
@@ -64,6 +64,14 @@ pub(super) fn append_live(page: Page<'_>, cell: Option<Cell>, out: &mut Vec<u8>)
     let cell = cell.filter(|_| is_live(cell))?;
     cell.append_to(page, out);
     Some(())
+}
+
+/// A copy of the row with this cell.
+#[cold]
+fn row_of(page: Page<'_>, key: &[u8], cell: Option<Cell>) -> ImageRow {
+    let mut row = ImageRow::new(key, None);
+    row.set_value(|out| append_live(page, cell, out));
+    row
 }
 
 /// A write of one row that commits by itself.
@@ -307,12 +315,8 @@ impl Tree {
         let version = if watched { Version::autocommit(reservation.start()) } else { Version::SETTLED };
         let keys = &self.core.txns.keys;
         let stays = removes && (watched || !keys.is_quiet(name, Some(owner)));
-        let imaged = newest.is_some_and(|newest| !keys.take_over(name, table, key, version.author(), newest));
-        if imaged {
-            let mut row = ImageRow::new(key, None);
-            row.set_value(|out| append_live(page, cell, out));
-            self.keep_image(owner, name, row, version, cell, &mut Spares::default());
-        }
+        // Copied before it is overwritten: only when the leaf has taken the change is it known to be needed.
+        let old = newest.map(|newest| (newest, row_of(page, key, cell)));
         let written = if removes && !stays {
             place.remove(page);
             body.clear();
@@ -322,6 +326,8 @@ impl Tree {
             let word = if removes { version.ghost() } else { version };
             place.write(page, key, value, word.0)
         };
+        let imaged = written.is_ok()
+            && old.is_some_and(|(newest, row)| self.keep_unless_told(single, row, version, cell, newest));
         page.set_lsn(reservation.end());
         let underfull = removes && leaf::is_underfull(page) == Ok(true);
         drop(latch);
@@ -339,6 +345,24 @@ impl Tree {
             let _ = self.absorb_around(key);
         }
         Ok(Some(end))
+    }
+
+    /// Keeps an image of the row, unless an older one tells snapshots up to `newest` what they see. Was it kept?
+    #[cold]
+    fn keep_unless_told(
+        &self,
+        single: &Single<'_>,
+        row: ImageRow,
+        version: Version,
+        cell: Option<Cell>,
+        newest: Lsn,
+    ) -> bool {
+        let Single { owner, name, key, .. } = *single;
+        let is_told = self.core.txns.keys.take_over(name, self.id, key, version.author(), newest);
+        if !is_told {
+            self.keep_image(owner, name, row, version, cell, &mut Spares::default());
+        }
+        !is_told
     }
 
     /// Its image, if a snapshot may need it, and its ghost, if it made one.
@@ -359,7 +383,8 @@ impl Tree {
         self.core.sweep_own(owner);
     }
 
-    /// Puts what the row was before into the key table, before the leaf shows the change (V2 in `txn/view.rs`).
+    /// Puts what the row was before into the key table, once the change is made, which a damaged leaf may refuse, and before
+    /// the leaf's latch is given back (V2 in `txn/view.rs`).
     pub(super) fn keep_image(
         &self,
         owner: Owner,

@@ -1,7 +1,7 @@
 //! Changing one row in a transaction, and undoing that.
 //!
-//! The order of "put / remove" in `ARCHITECTURE.md`: lock, room, latch, recheck, look at the gap, image into the key table, note
-//! `rec_lsn`, change, reserve, page LSN, unlatch, copy the record. What may wait comes before the latch.
+//! The order of "put / remove" in `ARCHITECTURE.md`: lock, room, latch, recheck, look at the gap, note `rec_lsn`, change, image
+//! into the key table, reserve, page LSN, unlatch, copy the record. What may wait comes before the latch.
 
 use crate::error::{Error, Result};
 use crate::leaf::{self, Change, Place, difference, exchange};
@@ -166,15 +166,15 @@ impl Tree {
             Change::Patch { kept, old, new, .. } if old.len() == new.len() => Some(kept..kept + new.len()),
             _ => None,
         };
-        if first {
-            let image = std::mem::replace(row, txn.spares.row());
-            self.keep_image(txn.owner, name, image, own, cell, &mut txn.spares);
-        }
         let Latched { at, latch, .. } = leaf;
         self.pool.before_change(at.frame);
         match patched {
             Some(bytes) => place.patch(page, bytes.start, &intent.value()[bytes], version.0),
             None => place.write(page, key, intent.value(), version.0)?,
+        }
+        if first {
+            let image = std::mem::replace(row, txn.spares.row());
+            self.keep_image(txn.owner, name, image, own, cell, &mut txn.spares);
         }
         txn.last = self.log_change(page, latch, &txn.body).start;
         txn.set_last_leaf(self, page.id());

@@ -5,10 +5,11 @@
 //!
 //! How a version is judged, without stopping anyone:
 //! - V1: every transaction with an id below `settled` had ended when the view was made, so its commit is below `at`.
-//! - V2: who replaces a version puts its image into the key table before the leaf shows the change, and takes it out
-//!   after a rollback has restored the leaf, or when no snapshot needs it. All of it happens while the reader's leaf
-//!   version would change, or after: a reader that asks the key table *within* its optimistic read of the leaf, finds no
-//!   image by the cell's author, and validates, knows that the author has committed below every open snapshot.
+//! - V2: who replaces a version puts its image into the key table under the leaf's latch, and takes it out after a rollback has
+//!   restored the leaf, or when no snapshot needs it. All of it happens while the reader's leaf version would change, or after: a
+//!   reader that asks the key table *within* its optimistic read of the leaf, finds no image by the cell's author, and validates,
+//!   knows that the author has committed below every open snapshot. Whether leaf or key table is changed first does not matter:
+//!   who sees one without the other does not validate. It is the leaf, since that may turn out damaged, and then nothing is changed.
 //! - V3: an image that carries no commit LSN yet is by a transaction that still has its slot (the commit LSN is stamped
 //!   under the bucket's latch before the slot is given back), so the slot tells its fate.
 
