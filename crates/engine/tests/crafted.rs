@@ -353,6 +353,28 @@ fn a_giant_key_is_damage() {
     assert!(matches!(&told, Error::Corrupt { detail, .. } if detail.contains("longer than any")), "{told}");
 }
 
+/// So is one that is longer by less than the bytes of a suffix that are in its slot.
+#[test]
+fn a_key_that_is_too_long_by_little_is_damage() {
+    let disk = SimDisk::new(1);
+    let db = open(&disk).unwrap();
+    let table = db.byte_table("t").unwrap();
+    let key = |last: u8| [&[b'k'; 991][..], &[last]].concat(); // the longest there is
+    (0..200).for_each(|last| table.put(&key(last), &[7; 100]).unwrap());
+    drop(table);
+    db.close().unwrap();
+    with_leaves(&disk, |file, leaves| {
+        let is_between = |leaf: &&usize| u32_at(file, **leaf + 38) & 0xFFFF == 991; // both fences begin as its keys do
+        let suffix_len = leaves.iter().find(is_between).unwrap() + 64 + 2;
+        assert_eq!(file[suffix_len], 1);
+        file[suffix_len] = 4;
+    });
+    let db = open(&disk).unwrap();
+    let told = db.byte_table("t").unwrap().range(..).find_map(Result::err);
+    let named = matches!(&told, Some(Error::Corrupt { detail, .. }) if detail.contains("longer than any"));
+    assert!(named, "{told:?}");
+}
+
 /// A cell in the header: its row is neither read nor written, which would make the leaf that of another page. The table can be dropped.
 #[test]
 fn a_cell_in_the_header_is_damage() {

@@ -261,11 +261,12 @@ impl LeafCopy {
         };
         let head_at = self.layout.prefix_len();
         self.key_len = head_at + slot.suffix_len();
-        if self.key.len() < self.key_len {
+        // The head is copied whole, also where a suffix has fewer bytes: room for it is beyond the key.
+        if self.key.len() < self.key_len + HEAD_BYTES {
             if self.key_len > Limits::for_page(self.bytes.len()).key_bytes_max {
                 return Err(self.corrupt(format!("the key of row {index} is longer than any")));
             }
-            self.key.resize(self.key_len, 0);
+            self.key.resize(self.key_len + HEAD_BYTES, 0);
         }
         self.key[head_at..head_at + HEAD_BYTES].copy_from_slice(&slot.head().to_be_bytes());
         if !tail.is_empty() {
