@@ -46,10 +46,15 @@ impl Doorbell {
 
     /// Somebody waits: wakes a flusher if one sleeps.
     pub fn urge(&self) {
+        self.urge_unless(|| false);
+    }
+
+    /// The same; but if, once it is known what is wanted, `is_watched`, somebody is going to [be reminded](Doorbell::remind) of it.
+    pub fn urge_unless(&self, is_watched: impl FnOnce() -> bool) {
         if !self.wanted.load(SeqCst) {
             self.wanted.store(true, SeqCst);
         }
-        if self.idle.load(SeqCst) > 0 {
+        if self.idle.load(SeqCst) > 0 && !is_watched() {
             self.call();
         }
     }
@@ -65,7 +70,8 @@ impl Doorbell {
         }
     }
 
-    /// To be called now and then: a busy flusher may be long at a task that it wakes. Another one comes to what was mentioned.
+    /// To be called now and then: a busy flusher may be long at a task that it wakes. Another one comes to what was mentioned. Also by
+    /// who has carried a flight and does not look at what is wanted by itself.
     pub fn remind(&self) {
         if self.wanted.load(SeqCst) && self.idle.load(SeqCst) > 0 {
             self.call();

@@ -134,6 +134,11 @@ impl Flights {
         [self.progress.waits_carried.load(Relaxed), self.progress.waits_carried_before.load(Relaxed)]
     }
 
+    /// Are as many under way as can be? Who has carried one looks at what is wanted when it has landed.
+    pub fn are_all_under_way(&self) -> bool {
+        self.landing.lock().len() >= FLIGHTS
+    }
+
     /// Wakes every thread that waits for anything: the poison is set. The caller may hold what a task would want that goes on where
     /// it is woken, so tasks are for the flushers to wake, when they go home.
     pub fn give_up(&self) {
@@ -165,7 +170,7 @@ impl Shared {
     /// as long as a fast device's sync. Tasks are left to the flushers: what they do here could want what the caller holds.
     pub(super) fn fly_own(&self) {
         let Some(boundary) = self.flights.issuing.try_lock() else { return };
-        if self.flights.landing.lock().len() >= FLIGHTS {
+        if self.flights.are_all_under_way() {
             return;
         }
         // Whoever panicked here would leave a flight that never lands.
@@ -178,6 +183,8 @@ impl Shared {
         self.flights.durable_waiters.wake_threads(self.flights.durable());
         if self.flights.durable_waiters.has_task(self.flights.durable()) {
             self.flights.doorbell.urge();
+        } else {
+            self.flights.doorbell.remind();
         }
     }
 

@@ -641,7 +641,7 @@ impl Shared {
     fn ask_for_flight(&self, waits: u64) {
         let [last, _] = self.flights.carried();
         if self.are_few() || self.flights.gathered(waits) >= 2 * last || is_of_an_engine() {
-            self.flights.doorbell.urge();
+            self.flights.doorbell.urge_unless(|| self.flights.are_all_under_way());
         } else {
             self.flights.doorbell.mention();
         }

@@ -43,6 +43,39 @@ fn who_commits_alone_wakes_nobody() {
     log.close().unwrap();
 }
 
+/// Who finds all flights under way wakes nobody, and goes with the next one.
+#[test]
+fn a_commit_beside_own_flights_is_not_forgotten() {
+    let gate = Arc::new(Mutex::new(()));
+    let (its_gate, (begins, begun)) = (gate.clone(), channel());
+    let log = with_syncs(move || {
+        begins.send(thread::current().id()).unwrap();
+        drop(its_gate.lock());
+    });
+    let (shut, log) = (gate.lock(), Arc::new(log));
+    let commits = |done: Sender<()>| {
+        let log = log.clone();
+        thread::spawn(move || {
+            log.commit(append(&log), Durability::Sync).unwrap();
+            _ = done.send(());
+        })
+    };
+    let (done, is_done) = channel();
+    for _ in 0..options::FLIGHTS {
+        let committer = commits(done.clone());
+        assert_eq!(begun.recv(), Ok(committer.thread().id()));
+    }
+    commits(done);
+    while log.shared.flights.durable_waiters.len() == 0 {
+        thread::yield_now();
+    }
+    drop(shut);
+    for _ in 0..=options::FLIGHTS {
+        is_done.recv_timeout(Duration::from_secs(30)).expect("a commit waits for ever");
+    }
+    log.close().unwrap();
+}
+
 /// Tells by whom it was woken.
 struct Tells(Sender<ThreadId>);
 
