@@ -103,7 +103,7 @@ fn a_strange_name_is_shown_in_one_line() {
     let shell = Shell::new();
     shell.ok(&["put", "--table", "two\nlines\u{1b}[31m", "k", "v"]);
     let complaint = shell.fails(1, &["get", "--table", "t", "k"]);
-    assert!(complaint.contains("two\\0alines\\1b[31m"), "{complaint}");
+    assert!(complaint.contains("\"two\\nlines\\u{1b}[31m\""), "{complaint}");
 }
 
 #[test]
