@@ -5,7 +5,7 @@ use super::SMALL;
 use foreshore_io::SimDisk;
 use foreshore_io::sim::{Call, Intercepted};
 use parking_lot::Mutex;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::task::Wake;
 use std::thread::{self, ThreadId};
 use std::time::Duration;
@@ -21,6 +21,17 @@ fn with_syncs(sync: impl Fn() + Send + Sync + 'static) -> Log {
         go()
     });
     Log::open(Arc::new(vfs), SMALL, Incarnation::after(Lsn::ZERO)).unwrap()
+}
+
+/// A log whose syncs say which thread has begun them, and then wait at the gate.
+fn with_gate() -> (Log, Receiver<ThreadId>, Arc<Mutex<()>>) {
+    let gate = Arc::new(Mutex::new(()));
+    let (its_gate, (begins, begun)) = (gate.clone(), channel());
+    let log = with_syncs(move || {
+        begins.send(thread::current().id()).unwrap();
+        drop(its_gate.lock());
+    });
+    (log, begun, gate)
 }
 
 fn append(log: &Log) -> Lsn {
@@ -46,12 +57,7 @@ fn who_commits_alone_wakes_nobody() {
 /// Who finds all flights under way wakes nobody, and goes with the next one.
 #[test]
 fn a_commit_beside_own_flights_is_not_forgotten() {
-    let gate = Arc::new(Mutex::new(()));
-    let (its_gate, (begins, begun)) = (gate.clone(), channel());
-    let log = with_syncs(move || {
-        begins.send(thread::current().id()).unwrap();
-        drop(its_gate.lock());
-    });
+    let (log, begun, gate) = with_gate();
     let (shut, log) = (gate.lock(), Arc::new(log));
     let commits = |done: Sender<()>| {
         let log = log.clone();
@@ -88,12 +94,7 @@ impl Wake for Tells {
 /// What it does where it is woken may want what the committer holds.
 #[test]
 fn a_task_is_not_woken_by_who_commits() {
-    let gate = Arc::new(Mutex::new(()));
-    let (its_gate, (begins, begun)) = (gate.clone(), channel());
-    let log = with_syncs(move || {
-        begins.send(()).unwrap();
-        drop(its_gate.lock());
-    });
+    let (log, begun, gate) = with_gate();
     let (told, woken) = channel();
     let (shut, log) = (gate.lock(), &log);
     thread::scope(|scope| {
@@ -114,12 +115,7 @@ fn a_task_is_not_woken_by_who_commits() {
 /// Another process may have opened the files by the time that a late write reaches them.
 #[test]
 fn nothing_is_written_once_the_log_is_closed() {
-    let gate = Arc::new(Mutex::new(()));
-    let (its_gate, (begins, begun)) = (gate.clone(), channel());
-    let log = with_syncs(move || {
-        begins.send(()).unwrap();
-        drop(its_gate.lock());
-    });
+    let (log, begun, gate) = with_gate();
     let shut = gate.lock();
     thread::scope(|scope| {
         let committer = scope.spawn(|| log.commit(append(&log), Durability::Sync));
