@@ -8,6 +8,10 @@
 //! [leaves](Doorbell::leave), and the others count as all there are. If it is merely slow there, without saying so, the next
 //! [reminder](Doorbell::remind) calls another one.
 //!
+//! Who carries a flight of its own is no flusher: when that has landed, it reminds. So whoever finds all flights under way wakes nobody
+//! ([`Doorbell::urge_unless`]): a flusher could only wait for one to land. No wish is forgotten: it is set before the look at the
+//! flights, under their mutex; and whoever takes a flight out, under the mutex, looks at `wanted` later, reminding or answering.
+//!
 //! ORDERING: all of it is SeqCst. A writer reserves, then reads `wanted`; a flusher clears `wanted`, then reads
 //! `reserved`. A writer that found `wanted` set is therefore seen by the flusher that clears it. And a writer that
 //! finds nobody idle comes, in the one order, before the flusher that counts itself idle and then looks again. A writer that
@@ -49,7 +53,7 @@ impl Doorbell {
         self.urge_unless(|| false);
     }
 
-    /// The same; but if, once it is known what is wanted, `is_watched`, somebody is going to [be reminded](Doorbell::remind) of it.
+    /// The same, unless `is_watched` says, once the wish is set, that somebody is going to look at it by himself.
     pub fn urge_unless(&self, is_watched: impl FnOnce() -> bool) {
         if !self.wanted.load(SeqCst) {
             self.wanted.store(true, SeqCst);

@@ -15,7 +15,7 @@
 //! - F4 (no deadlock): all flights together are at most half the ring, a record is at most an eighth. So for any record
 //!   that begins below the end of a flight being issued:
 //!   `end + 8 − flushed ≤ (flight end − durable) + record + (durable − flushed) + 8 ≤ ½ + ⅛ + ⅛ of the ring, + 8`.
-//!   It was admitted to the ring already, and its writer waits for no one: a flusher waits only for copies.
+//!   It was admitted to the ring already, and its writer waits for no one: who issues a flight waits only for copies.
 //!
 //! Source: Shore-MT §6.2.2 and §7.4 (inserts never meet the flush). Differs: several flushes at once, no mutex for
 //! inserters.

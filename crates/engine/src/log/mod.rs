@@ -620,8 +620,8 @@ impl Shared {
         self.flights.counts.waits.fetch_add(1, Relaxed) + 1
     }
 
-    /// Somebody is going to wait until everything below `end` is durable, as the one of so many: asks for a flight, unless it is under
-    /// way.
+    /// Somebody is going to wait until everything below `end` is durable: asks for a flight, unless it is under way. `waits`: how many
+    /// have waited so far, this one included.
     fn want_durable(&self, end: Lsn, flight: Wanted, waits: u64) {
         if self.flights.issued() < end {
             match flight {
