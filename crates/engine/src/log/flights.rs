@@ -156,11 +156,12 @@ impl Flights {
 }
 
 impl Shared {
-    /// Sends what is reserved on its way, if it is not, as far as one flight carries it; waits for a flight to be free. Then wakes all
-    /// whose commits have landed. For a flusher.
+    /// Sends what is reserved on its way, if it is not, as far as one flight carries it; waits for a flight to be free. Wakes all whose
+    /// commits have landed, before and after. For a flusher.
     ///
     /// Errors: what stops the log.
     pub(super) fn fly_next(&self) -> Result<()> {
+        self.wake_landed(); // tasks that others' own flights have left to flushers
         let flown = self.fly(self.flights.issuing.lock());
         self.wake_landed();
         flown

@@ -130,3 +130,32 @@ fn nothing_is_written_once_the_log_is_closed() {
     assert!(log.shared.fly_next().is_err());
     assert!(begun.try_recv().is_err(), "it was written to");
 }
+
+/// A task whose commit is durable is told so, also if what others have written since is still under way.
+#[test]
+fn a_task_does_not_wait_for_the_next_flight() {
+    let gates = Arc::new([Mutex::new(()), Mutex::new(())]);
+    let (its_gates, (begins, begun)) = (gates.clone(), channel());
+    let flights = AtomicU64::new(0);
+    let log = with_syncs(move || {
+        let nth = flights.fetch_add(1, SeqCst).min(1) as usize;
+        begins.send(()).unwrap();
+        drop(its_gates[nth].lock());
+    });
+    let (told, woken) = channel();
+    let (first, second, log) = (gates[0].lock(), gates[1].lock(), &log);
+    thread::scope(|scope| {
+        let end = append(log);
+        let committer = scope.spawn(move || log.commit(end, Durability::Sync));
+        begun.recv().unwrap();
+        let task: Waker = Arc::new(Tells(told)).into();
+        assert!(log.poll_commit(end, Some(Wanted::Own), &task, &mut None).is_pending());
+        append(log); // by somebody who does not wait
+        drop(first);
+        committer.join().unwrap().unwrap();
+        let woken = woken.recv_timeout(Duration::from_secs(5));
+        drop(second);
+        woken.expect("its commit has been durable for five seconds");
+    });
+    log.close().unwrap();
+}
