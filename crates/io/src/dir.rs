@@ -191,7 +191,7 @@ impl Vfs for DirVfs {
     }
 
     fn sync_dir(&self) -> io::Result<()> {
-        Ok(fsync(&self.dir)?)
+        Ok(retry_on_intr(|| fsync(&self.dir))?)
     }
 
     fn lock(&self, name: &str) -> Result<Box<dyn Send + Sync>, LockError> {
@@ -406,7 +406,8 @@ impl File for DirFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        Ok(fdatasync(&self.fd)?)
+        // Interrupted by a signal, as on a file system in user space, it has told nothing of the bytes; any thread may be who syncs.
+        Ok(retry_on_intr(|| fdatasync(&self.fd))?)
     }
 
     fn len(&self) -> io::Result<u64> {
