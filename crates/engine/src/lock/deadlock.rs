@@ -15,9 +15,9 @@
 //! it looks for circles through itself, and gives way itself: what it waits for is likely to be gone anyway. As one table is
 //! dropped at a time, each circle with waits at it is also one with a single such wait.
 
+use super::bucket::Content;
 use super::latched::Guard;
 use super::seat::Signal;
-use super::table::Content;
 use super::{KeyTable, Name, Owner};
 
 /// Latched buckets, each with its index.
@@ -75,7 +75,7 @@ impl KeyTable {
     /// Those through whom the walk goes on from `owner`.
     fn ways_on(&self, owner: Owner) -> Vec<Owner> {
         let Some(name) = self.seat(owner).waits_for() else { return Vec::new() };
-        self.bucket(name).content.latch().requests.ways_on(owner, name)
+        self.bucket(name).content.latch().at(name).requests.ways_on(owner, name)
     }
 
     /// Ends the wait of the youngest in the cycle, if it is one; the victim.
@@ -85,7 +85,7 @@ impl KeyTable {
         let youngest =
             (0..cycle.len()).max_by_key(|&position| (self.seat(cycle[position]).age(), cycle[position]))?;
         let (victim, name) = (cycle[youngest], names[youngest]);
-        let withdrawn = self.latched_bucket(&mut latched, name).requests.withdraw(victim, name);
+        let withdrawn = self.latched_bucket(&mut latched, name).at(name).requests.withdraw(victim, name);
         assert!(withdrawn, "{victim:?} was seen to wait for {name:?}");
         self.seat(victim).end_wait(Signal::Victim(self.seat(next(youngest)).tenant()));
         // Who waits for the victim, perhaps asleep, gets what it waits for: the victim, tried again, would be in its way again.
@@ -107,7 +107,7 @@ impl KeyTable {
             let content = self.latched_bucket(&mut latched, name);
             // Under the bucket's latch, `Waiting` and a request on the name mean that it waits for this name (S1 in `seat.rs`).
             if self.seat(owner).waits_for() != Some(name)
-                || !content.requests.blockers(owner, name).contains(&next)
+                || !content.at(name).requests.blockers(owner, name).contains(&next)
             {
                 return None;
             }

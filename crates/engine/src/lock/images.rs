@@ -21,6 +21,7 @@
 //! snapshot is asked for. What no snapshot saw when it was replaced is all there is to be dropped, but for snapshots that close
 //! before older ones.
 
+use super::bucket::{CROWD, Part};
 use super::{CommitStamp, Name};
 use crate::version::{Version, Writer};
 use foreshore_base::prefetch::prefetch_lines;
@@ -114,6 +115,8 @@ pub(super) struct Link {
     autocommitted: bool,
     /// In the first link: what is known of the chain.
     known: Known,
+    /// In the first link: how many more came since somebody looked how many there are.
+    came: u32,
     next: Option<Box<Link>>,
 }
 
@@ -185,7 +188,7 @@ impl Spares {
             _ => None,
         };
         let known = Known::NOTHING_THERE;
-        let link = Link { name, image, commit, autocommitted: commit.is_some(), known, next: None };
+        let link = Link { name, image, commit, autocommitted: commit.is_some(), known, came: 0, next: None };
         let Some(mut spare) = self.links.pop() else { return Box::new(link) };
         if let Some(next) = self.links.last() {
             prefetch_lines(&raw const **next, size_of::<Link>());
@@ -262,12 +265,35 @@ impl Chain {
         self.first.is_none()
     }
 
-    /// Puts an image in front.
-    pub fn push(&mut self, mut link: Box<Link>) {
+    /// Puts an image in front. Are there many of other names behind it?
+    pub fn push(&mut self, mut link: Box<Link>) -> bool {
         link.known = self.known();
         link.known.cleared = link.known.cleared.min(link.commit.unwrap_or(u64::MAX));
+        link.came = self.first.as_ref().map_or(0, |first| first.came + 1);
         link.next = self.first.take();
-        self.first = Some(link);
+        let first = self.first.insert(link);
+        first.came as usize >= CROWD && self.is_crowded()
+    }
+
+    /// Looks once in a while: a row that changes again and again makes its chain long, but no crowd.
+    #[cold]
+    fn is_crowded(&mut self) -> bool {
+        let Some(first) = &mut self.first else { return false };
+        first.came = 0;
+        let name = first.name;
+        self.iter().take(NEAR).filter(|link| link.name != name).count() >= CROWD
+    }
+
+    /// Moves each image to the part which `place` says, in front of those there. They keep their order.
+    pub fn distribute(&mut self, parts: &mut [Part], place: impl Fn(Name) -> usize) {
+        let known = self.known();
+        let mut newest_last: Vec<_> = Removed(self.first.take()).collect();
+        newest_last.reverse();
+        for link in newest_last {
+            let chain = &mut parts[place(link.name)].images;
+            chain.push(link);
+            chain.set_known(known);
+        }
     }
 
     fn known(&self) -> Known {
@@ -508,7 +534,7 @@ pub(super) struct Stamped {
 pub(super) struct Removed(Option<Box<Link>>);
 
 impl Removed {
-    fn extend(&mut self, others: Removed) {
+    pub fn extend(&mut self, others: Removed) {
         for mut link in others {
             link.next = self.0.take();
             self.0 = Some(link);

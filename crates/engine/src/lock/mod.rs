@@ -12,6 +12,7 @@
 //! | file | concept |
 //! |---|---|
 //! | `name`, `modes`, `reach` | hash of (table, key); what can be held on a name; how far down a gap lock reaches |
+//! | `bucket` | what names that hash to one place share; divided when it is crowded |
 //! | `requests`, `queue` | storage of a bucket's requests; the rules of grant and wait |
 //! | `seat`, `wait`, `deadlock` | where an owner sleeps; the way through the queue; cycles and victims |
 //! | `shown`, `popular` | readers of popular keys, who write no bucket; the ways in and out for them |
@@ -19,6 +20,7 @@
 //! | `latched` | a value behind a node latch: the last latches in the order |
 //! | `table`, `stats` | [`KeyTable`]: the above behind one face; waits, counted |
 
+mod bucket;
 mod deadlock;
 mod images;
 mod latched;

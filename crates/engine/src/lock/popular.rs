@@ -1,8 +1,8 @@
 //! Locks of keys that many read: the ways into and out of buckets that are open (`shown`).
 
+use super::bucket::{Bucket, Content};
 use super::modes::Modes;
 use super::shown::{Door, Places};
-use super::table::{Bucket, Content};
 use super::{Granted, KeyTable, LockError, Name, Owner, Reach};
 use foreshore_base::sync::{AtomicUsize, Ordering::*};
 use std::time::Duration;
@@ -70,7 +70,7 @@ impl KeyTable {
         let places = self.shown.of(owner);
         let mut content = self.bucket(name).content.latch();
         if places.move_own(place) {
-            content.requests.read(owner, name);
+            content.at(name).requests.read(owner, name);
         }
         drop(content);
         let granted = self.counted(self.get(owner, name, modes, gap, patience))?;
@@ -101,7 +101,7 @@ impl KeyTable {
         bucket.door.close(
             || &self.shown.places[..self.shown.below.load(Relaxed)],
             |name| self.bucket_index(Name(name)) == index,
-            |owner, name| content.requests.read(Owner(owner as u16), Name(name)),
+            |owner, name| content.at(Name(name)).requests.read(Owner(owner as u16), Name(name)),
         );
     }
 }

@@ -1,9 +1,10 @@
-//! The requests of one bucket, in order of arrival: a few in the bucket's own cache line, the rest spilled.
+//! The requests of one bucket, or of a part of it, in order of arrival: a few in the bucket's own cache line, the rest spilled.
 //!
 //! Why: with more buckets than locks held, nearly every bucket has at most two requests, and then a lock is taken and
 //! given back within one cache line and without an allocation. Shore-MT (§7.5) got there with a lock-free pool of
 //! requests; here the bucket is the pool.
 
+use super::bucket::{CROWD, Part};
 use super::modes::Modes;
 use super::{Name, Owner, Reach};
 
@@ -40,9 +41,35 @@ const _: () = assert!(size_of::<Requests>() == 40);
 #[derive(Default)]
 struct Spill {
     requests: Vec<Request>,
+    /// The parts of a divided bucket (`bucket`), which has all its requests there.
+    parts: Vec<Part>,
 }
 
 impl Requests {
+    /// None of its own, but these parts.
+    pub fn divided(parts: Vec<Part>) -> Self {
+        Self { spill: Some(Box::new(Spill { parts, ..Spill::default() })), ..Self::default() }
+    }
+
+    #[inline]
+    pub fn parts(&self) -> &[Part] {
+        self.spill.as_ref().map_or(&[], |spill| &spill.parts)
+    }
+
+    #[inline]
+    pub fn parts_mut(&mut self) -> &mut Vec<Part> {
+        &mut self.spill.get_or_insert_default().parts
+    }
+
+    /// Are there many of other names than this one?
+    #[inline]
+    pub fn are_crowded(&self, name: Name) -> bool {
+        let is_other = |request: &&Request| request.name != name;
+        self.spill.as_ref().is_some_and(|spill| {
+            spill.requests.len() >= CROWD && spill.requests.iter().filter(is_other).count() >= CROWD
+        })
+    }
+
     /// Are there no requests? What nearly every grant finds.
     #[inline]
     pub fn is_empty(&self) -> bool {

@@ -1,20 +1,19 @@
 //! The table: buckets, seats, and the operations on them.
 
-use super::images::{Chain, Link, Removed, Spares};
-use super::latched::{Guard, Latched};
+use super::bucket::{Bucket, Content};
+use super::images::{Link, Removed, Spares};
+use super::latched::Guard;
 use super::modes::Modes;
 use super::name::Names;
 use super::popular::{SHOWN, Shown};
 #[cfg(test)]
 use super::queue::Asked;
-use super::requests::Requests;
 use super::seat::Seat;
-use super::shown::Door;
 use super::stats::Counters;
 use super::{Gap, Granted, Image, ImageView, KeyMode, LockError, LockStats, Name, Owner, Point, Reach};
 use crossbeam_utils::CachePadded;
 use foreshore_base::prefetch::prefetch_lines;
-use foreshore_base::sync::{AtomicBool, AtomicU64, Ordering::*};
+use foreshore_base::sync::{AtomicU64, Ordering::*};
 use foreshore_base::{Lsn, TableId, TxnId, seeded_bug};
 use parking_lot::Mutex;
 use std::ops::ControlFlow;
@@ -41,26 +40,6 @@ pub(crate) struct KeyTable {
     image_bytes: [CachePadded<AtomicU64>; IMAGE_STRIPES],
     /// The same for those that only snapshots need.
     kept_bytes: [CachePadded<AtomicU64>; IMAGE_STRIPES],
-}
-
-/// All names that hash to one place, in one cache line.
-#[derive(Default)]
-#[repr(align(64))]
-pub(super) struct Bucket {
-    pub content: Latched<Content>,
-    /// Is there an image? Written under the latch, read without.
-    has_images: AtomicBool,
-    /// May readers show themselves? The same.
-    pub door: Door,
-}
-
-const _: () = assert!(cfg!(any(loom, shuttle)) || size_of::<Bucket>() == 64);
-
-/// What a bucket's latch guards.
-#[derive(Default)]
-pub(super) struct Content {
-    pub requests: Requests,
-    images: Chain,
 }
 
 /// What the images of a writer that commits are stamped with.
@@ -151,7 +130,7 @@ impl KeyTable {
     /// that thinks. To be called by an owner that holds nothing. Returns the line's name too; it is released like any other.
     pub fn get_in_line(&self, owner: Owner, patience: Duration) -> (Name, Result<Granted, LockError>) {
         let (line, alone) = (self.names.of_line(), Modes::of(KeyMode::Exclusive, Reach::NONE));
-        let has_it = self.bucket(line).content.latch().requests.writer(line);
+        let has_it = self.bucket(line).content.latch().at(line).requests.writer(line);
         let got = self.get(owner, line, alone, Reach::NONE, patience.min(LINE_PATIENCE));
         if matches!(got, Err(LockError::Timeout { .. })) && patience >= LINE_PATIENCE {
             self.take_line(line, has_it);
@@ -163,9 +142,9 @@ impl KeyTable {
     #[cold]
     fn take_line(&self, line: Name, from: Option<Owner>) {
         let mut content = self.bucket(line).content.latch();
-        if let Some(owner) = content.requests.writer(line)
+        if let Some(owner) = content.at(line).requests.writer(line)
             && Some(owner) == from
-            && content.requests.release(owner, line)
+            && content.at(line).requests.release(owner, line)
         {
             self.grant_waiting(content, line);
         }
@@ -178,7 +157,7 @@ impl KeyTable {
         let bucket = self.bucket(name);
         let mut content = bucket.content.latch();
         self.close(bucket, &mut content, name);
-        match content.requests.ask(owner, name, Modes::of(key, gap), gap, &self.seats) {
+        match content.at(name).requests.ask(owner, name, Modes::of(key, gap), gap, &self.seats) {
             Asked::Granted { first } => Some(first),
             Asked::Blocked => None,
         }
@@ -193,7 +172,7 @@ impl KeyTable {
     #[inline]
     pub fn look_at_gap(&self, owner: Owner, Point { gap: name, at }: Point) -> Gap {
         let mut content = self.bucket(name).content.latch();
-        let (gap, had_turn) = content.requests.look_at_gap(owner, name, at);
+        let (gap, had_turn) = content.at(name).requests.look_at_gap(owner, name, at);
         if had_turn {
             self.grant_waiting(content, name);
         }
@@ -203,7 +182,7 @@ impl KeyTable {
     /// Locks the gap below a key that the owner has locked and is about to insert, into a gap of its own, as far down as
     /// [`Gap::Own`] says, under the latch of the key's leaf: at once, for the owner holds that already. Never blocks.
     pub fn keep_gap(&self, owner: Owner, name: Name, reach: Reach) {
-        self.bucket(name).content.latch().requests.keep_gap(owner, name, reach);
+        self.bucket(name).content.latch().at(name).requests.keep_gap(owner, name, reach);
     }
 
     /// Waits until nobody else holds the gap at this point; tells how long, if it had to. The owner holds nothing of it afterwards, but
@@ -234,15 +213,17 @@ impl KeyTable {
         let bucket = self.bucket(name);
         let mut content = bucket.content.latch();
         self.close(bucket, &mut content, name);
-        content.requests.is_quiet(name, except)
+        content.at(name).requests.is_quiet(name, except)
     }
 
     /// Gives back everything that the owner holds on the name, but what it [shows](super::shown), and grants what others waited for.
     #[inline]
     pub fn release(&self, owner: Owner, name: Name) {
         let mut content = self.bucket(name).content.latch();
-        if content.requests.release(owner, name) {
+        if content.at(name).requests.release(owner, name) {
             self.grant_waiting(content, name);
+        } else {
+            content.unite_if_empty(name);
         }
     }
 
@@ -261,22 +242,23 @@ impl KeyTable {
         let mut content = bucket.content.latch();
         let mut removed = Removed::default();
         let (mut kept, mut bytes) = (false, 0);
-        if bucket.has_images.load(Relaxed) {
+        if bucket.has_images() {
             match stamp {
                 Some(stamp) => {
-                    let stamped = content.images.stamp(name, writer, stamp);
+                    let stamped = content.at(name).images.stamp(name, writer, stamp);
                     bytes = stamped.bytes;
                     (removed, kept) = (stamped.superseded, stamped.images > 0);
                 }
                 None => {
-                    removed = content.images.remove(name, writer);
-                    bucket.has_images.store(!content.images.is_empty(), Relaxed);
+                    removed = content.at(name).images.remove(name, writer);
+                    bucket.note_images_gone(&mut content, name);
                 }
             }
         }
-        if content.requests.release(owner, name) {
+        if content.at(name).requests.release(owner, name) {
             self.grant_waiting(content, name);
         } else {
+            content.unite_if_empty(name);
             drop(content);
         }
         let mut dropped = 0;
@@ -351,10 +333,7 @@ impl KeyTable {
         if link.is_kept() {
             self.kept_stripe(link.slot()).fetch_add(link.bytes(), Relaxed);
         }
-        let bucket = self.bucket(name);
-        let mut content = bucket.content.latch();
-        content.images.push(link);
-        bucket.has_images.store(true, Relaxed);
+        self.bucket(name).push_image(name, link);
     }
 
     /// An autocommitted write replaces the row's newest version. Need it not push an image, as no snapshot up to `newest` sees
@@ -364,7 +343,7 @@ impl KeyTable {
             return false;
         }
         let mut content = self.bucket(name).content.latch();
-        let removed = content.images.take_over(name, (table, key), writer, newest.0);
+        let removed = content.at(name).images.take_over(name, (table, key), writer, newest.0);
         drop(content);
         let is_told = removed.is_some();
         removed.into_iter().flatten().for_each(|link| self.count_freed(&link));
@@ -373,18 +352,19 @@ impl KeyTable {
 
     /// Is there an image near the name?
     pub fn may_have_images(&self, name: Name) -> bool {
-        self.bucket(name).has_images.load(Relaxed)
+        self.bucket(name).has_images()
     }
 
     /// May a snapshot see a value of this row, which is absent now, and which nobody is changing?
     pub fn is_value_kept(&self, name: Name, table: TableId, key: &[u8]) -> bool {
-        self.may_have_images(name) && self.bucket(name).content.latch().images.has_value(name, table, key)
+        self.may_have_images(name)
+            && self.bucket(name).content.latch().at(name).images.has_value(name, table, key)
     }
 
     /// Frees the images of a row of which no value is kept, as it goes for good, under the latch of its leaf.
     pub fn forget_images(&self, name: Name, table: TableId, key: &[u8]) {
         if self.may_have_images(name) {
-            self.free_images(name, |images| images.forget(name, table, key));
+            self.free_images(name, |content| content.at(name).images.forget(name, table, key));
         }
     }
 
@@ -399,38 +379,38 @@ impl KeyTable {
         visit: impl FnMut(&ImageView<'_>) -> ControlFlow<B>,
     ) -> Option<B> {
         let bucket = self.bucket(name);
-        // ORDERING: Relaxed. Whoever has read a changed leaf synchronized with its latch, under which the image was pushed.
-        if !bucket.has_images.load(Relaxed) {
+        if !bucket.has_images() {
             return None;
         }
-        bucket.content.latch().images.visit(name, table, key, visit)
+        bucket.content.latch().at(name).images.visit(name, table, key, visit)
     }
 
     /// Notes the commit LSN of the writer in all its images under the name.
     #[cfg(test)]
     pub fn stamp(&self, name: Name, writer: u64, commit: u64) {
         let stamp = CommitStamp { commit: Lsn(commit), newest: Lsn(commit) };
-        let stamped = self.bucket(name).content.latch().images.stamp(name, writer, stamp);
+        let stamped = self.bucket(name).content.latch().at(name).images.stamp(name, writer, stamp);
         self.kept_stripe(0).fetch_add(stamped.bytes, Relaxed);
     }
 
     /// Frees the newest image of the writer, which has not ended, under the name.
     pub fn drop_image(&self, name: Name, writer: u64) {
-        self.free_images(name, |images| images.remove_newest(name, writer));
+        self.free_images(name, |content| content.at(name).images.remove_newest(name, writer));
     }
 
     /// Frees the images that were put under the name for a commit at `commit`, and whatever else near it was committed
     /// below `horizon`, where no snapshot needs it.
     pub fn clear_images(&self, name: Name, commit: Lsn, horizon: Lsn) {
-        self.free_images(name, |images| images.clear(commit.0, horizon.0));
+        self.free_images(name, |content| content.clear_images(commit.0, horizon.0));
     }
 
     /// Frees the images that `take` takes out, with no latch held.
-    fn free_images(&self, name: Name, take: impl FnOnce(&mut Chain) -> Removed) {
+    fn free_images(&self, name: Name, take: impl FnOnce(&mut Content) -> Removed) {
         let bucket = self.bucket(name);
         let mut content = bucket.content.latch();
-        let removed = take(&mut content.images);
-        bucket.has_images.store(!content.images.is_empty(), Relaxed);
+        let removed = take(&mut content);
+        bucket.note_images_gone(&mut content, name);
+        content.unite_if_empty(name);
         drop(content);
         removed.for_each(|link| self.count_freed(&link));
     }
@@ -457,11 +437,13 @@ impl KeyTable {
     pub fn check_empty(&self) -> Result<(), String> {
         for bucket in &self.buckets {
             let content = bucket.content.latch();
-            if let Some(request) = content.requests.iter().next() {
-                return Err(format!("a request is left: {request:?}"));
-            }
-            if !content.images.is_empty() {
-                return Err(format!("{} images are left", content.images.count()));
+            for part in content.parts() {
+                if let Some(request) = part.requests.iter().next() {
+                    return Err(format!("a request is left: {request:?}"));
+                }
+                if !part.images.is_empty() {
+                    return Err(format!("{} images are left", part.images.count()));
+                }
             }
         }
         if let Some(owner) = self.shown.any() {
@@ -476,15 +458,32 @@ impl KeyTable {
         }
     }
 
+    /// The most requests, and images, in one part of a bucket.
+    #[cfg(test)]
+    pub fn longest(&self) -> (usize, usize) {
+        self.buckets.iter().fold((0, 0), |most, bucket| {
+            let content = bucket.content.latch();
+            let parts =
+                content.parts().iter().map(|part| (part.requests.iter().count(), part.images.count()));
+            parts.fold(most, |most, (requests, images)| (most.0.max(requests), most.1.max(images)))
+        })
+    }
+
+    /// Is a bucket divided?
+    #[cfg(test)]
+    pub fn is_divided(&self) -> bool {
+        self.buckets.iter().any(|bucket| bucket.content.latch().is_divided())
+    }
+
     /// How many owners wait for the name.
     #[cfg(test)]
     pub fn waiting_on(&self, name: Name) -> usize {
-        self.bucket(name).content.latch().requests.waiting_on(name)
+        self.bucket(name).content.latch().at(name).requests.waiting_on(name)
     }
 
     /// Grants what can be granted on the name, and wakes those concerned after the latch is given back.
     pub(super) fn grant_waiting(&self, mut content: Guard<'_, Content>, name: Name) {
-        let woken = content.requests.grant_waiting(name, &self.seats);
+        let woken = content.at(name).requests.grant_waiting(name, &self.seats);
         drop(content);
         for owner in woken {
             self.seat(owner).wake();

@@ -1,10 +1,10 @@
 //! Waiting for a lock: from the queue to the grant, or out of it again.
 
+use super::bucket::Content;
 use super::latched::Guard;
 use super::modes::Modes;
 use super::queue::Asked;
 use super::seat::Signal;
-use super::table::Content;
 use super::{Granted, Holder, KeyTable, LockError, Name, Owner, Reach};
 use crate::waits::will_wait;
 use foreshore_base::latch::assert_none_held;
@@ -35,11 +35,16 @@ impl KeyTable {
         if modes != Modes::READ {
             self.close(bucket, &mut content, name);
         }
-        match content.requests.ask(owner, name, modes, reach, &self.seats) {
+        match content.at(name).requests.ask(owner, name, modes, reach, &self.seats) {
             Asked::Granted { first } => {
+                if first {
+                    content.divide_if_crowded(name);
+                }
                 if modes == Modes::READ {
-                    let requests = &content.requests;
-                    bucket.door.count_read(!requests.are_several(), || requests.are_all_readers());
+                    let is_divided = content.is_divided();
+                    let requests = &content.at(name).requests;
+                    let may_open = || !is_divided && requests.are_all_readers();
+                    bucket.door.count_read(!requests.are_several(), may_open);
                 }
                 Ok(Granted { first, waited: None })
             }
@@ -58,10 +63,10 @@ impl KeyTable {
     ) -> Result<Granted, LockError> {
         // Without patience the wait ends by itself, and is part of no deadlock.
         self.seat(owner).sit(name, patience.is_zero());
-        let is_next = !content.requests.is_waited_for(name);
-        let first = content.requests.enqueue(owner, name, modes, reach);
+        let is_next = !content.at(name).requests.is_waited_for(name);
+        let first = content.at(name).requests.enqueue(owner, name, modes, reach);
         let may_be_a_circle =
-            !patience.is_zero() && content.requests.waits_for_a_waiter(owner, name, &self.seats);
+            !patience.is_zero() && content.at(name).requests.waits_for_a_waiter(owner, name, &self.seats);
         drop(content);
         will_wait();
         let begun = Instant::now();
@@ -182,9 +187,9 @@ impl KeyTable {
             Signal::Victim(with) => return Err(LockError::Deadlock { with, waited }),
             Signal::Idle | Signal::Waiting | Signal::Asleep | Signal::Called => {}
         }
-        let holders = content.requests.blockers(owner, name);
+        let holders = content.at(name).requests.blockers(owner, name);
         let error = error(self.holder(&holders));
-        let withdrawn = content.requests.withdraw(owner, name);
+        let withdrawn = content.at(name).requests.withdraw(owner, name);
         assert!(withdrawn, "{owner:?} has no request on {name:?} although it waits");
         self.seat(owner).end_wait(Signal::Idle);
         if !seeded_bug("lock_leaver_wakes_nobody") {
@@ -214,7 +219,7 @@ impl KeyTable {
 
     /// Does one of those that the owner waits for keep the lock for good?
     fn waits_in_vain(&self, owner: Owner, name: Name) -> bool {
-        let holders = self.bucket(name).content.latch().requests.blockers(owner, name);
+        let holders = self.bucket(name).content.latch().at(name).requests.blockers(owner, name);
         holders.into_iter().any(|holder| self.is_stranded(holder))
     }
 
@@ -222,9 +227,9 @@ impl KeyTable {
     /// last look. That inserter did not come back; perhaps its gap has another name by now. Returns whom it waits for.
     fn hurry_inserter(&self, owner: Owner, name: Name, seen: Option<Owner>) -> Option<Owner> {
         let mut content = self.bucket(name).content.latch();
-        let inserter = content.requests.turn_ahead(owner, name)?;
+        let inserter = content.at(name).requests.turn_ahead(owner, name)?;
         if seen == Some(inserter) {
-            content.requests.end_turns(name);
+            content.at(name).requests.end_turns(name);
             self.grant_waiting(content, name);
         }
         Some(inserter)

@@ -1,6 +1,8 @@
-//! Tests of the lock table: its rules one by one, against a naive model, under storms of threads, and its images.
+//! Tests of the lock table: its rules one by one, against a naive model, under storms of threads; its images; and its
+//! buckets when they are crowded.
 
 mod cost;
+mod divided;
 mod images;
 mod model;
 mod rules;

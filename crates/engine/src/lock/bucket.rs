@@ -1,0 +1,167 @@
+//! A bucket: all names that hash to one place, in one cache line.
+//!
+//! Usually there are few of them. But a transaction that changes millions of rows leaves hundreds of requests and images in each
+//! bucket, and everybody who comes for a row would look through them. So a bucket that is crowded is *divided*: its content lies in
+//! parts, by bits of the names that do not say which bucket it is, and in four times as many whenever one of them is crowded. When
+//! nothing is left of it, it is whole again.
+//!
+//! Why not more buckets: that of each name must be found without a latch by readers who show themselves (`shown`), so their number
+//! is fixed, and most databases need no more.
+
+use super::Name;
+use super::images::{Chain, Link, Removed};
+use super::latched::Latched;
+use super::requests::Requests;
+use super::shown::Door;
+use foreshore_base::sync::{AtomicBool, Ordering::*};
+
+/// A part is crowded with so many requests, or images, of other names than the one that comes.
+pub(super) const CROWD: usize = if cfg!(test) { 3 } else { 16 };
+
+/// Parts of a bucket, once it is divided, and at most.
+const PARTS: usize = 16;
+const PARTS_MAX: usize = 1 << 12;
+
+/// See the module.
+#[derive(Default)]
+#[repr(align(64))]
+pub(super) struct Bucket {
+    pub content: Latched<Content>,
+    /// Is there an image? Written under the latch, read without.
+    has_images: AtomicBool,
+    /// May readers show themselves? The same.
+    pub door: Door,
+}
+
+const _: () = assert!(cfg!(any(loom, shuttle)) || size_of::<Bucket>() == 64);
+
+impl Bucket {
+    /// Is there an image?
+    ///
+    /// ORDERING: Relaxed. Whoever has read a changed leaf synchronized with its latch, under which the image was pushed.
+    #[inline]
+    pub fn has_images(&self) -> bool {
+        self.has_images.load(Relaxed)
+    }
+
+    /// Puts an image in front of the others.
+    #[inline]
+    pub fn push_image(&self, name: Name, link: Box<Link>) {
+        let mut content = self.content.latch();
+        if content.at(name).images.push(link) {
+            content.divide();
+        }
+        self.has_images.store(true, Relaxed);
+    }
+
+    /// Images were taken out of the content; the name says where there may be none any more.
+    #[inline]
+    pub fn note_images_gone(&self, content: &mut Content, name: Name) {
+        self.has_images.store(content.has_images(name), Relaxed);
+    }
+}
+
+/// What a bucket's latch guards: one part, or, if that has parts, those.
+#[derive(Default)]
+pub(super) struct Content(Part);
+
+/// Requests and images of some names.
+#[derive(Default)]
+pub(super) struct Part {
+    pub requests: Requests,
+    pub images: Chain,
+}
+
+impl Part {
+    fn is_empty(&self) -> bool {
+        self.requests.is_empty() && self.images.is_empty()
+    }
+}
+
+/// Which of so many parts has the name. Its low bits say which bucket has it.
+#[inline]
+fn place(name: Name, parts: usize) -> usize {
+    (name.0.get() >> 32) as usize & (parts - 1)
+}
+
+impl Content {
+    /// The part that has the name.
+    #[inline]
+    pub fn at(&mut self, name: Name) -> &mut Part {
+        if self.is_divided() {
+            let parts = self.0.requests.parts_mut();
+            let place = place(name, parts.len());
+            return &mut parts[place];
+        }
+        &mut self.0
+    }
+
+    #[inline]
+    pub fn is_divided(&self) -> bool {
+        !self.0.requests.parts().is_empty()
+    }
+
+    /// All parts.
+    pub fn parts(&self) -> &[Part] {
+        match self.0.requests.parts() {
+            [] => std::slice::from_ref(&self.0),
+            parts => parts,
+        }
+    }
+
+    fn parts_mut(&mut self) -> &mut [Part] {
+        match self.is_divided() {
+            true => self.0.requests.parts_mut(),
+            false => std::slice::from_mut(&mut self.0),
+        }
+    }
+
+    /// Takes out all images that were committed below `horizon`, if there may be one committed at `commit`. Of several in one part only
+    /// one is told to those who clear, and it may have been divided since: so all parts are looked at.
+    pub fn clear_images(&mut self, commit: u64, horizon: u64) -> Removed {
+        let mut removed = Removed::default();
+        self.parts_mut().iter_mut().for_each(|part| removed.extend(part.images.clear(commit, horizon)));
+        removed
+    }
+
+    /// Is there an image? The name says where there may be none any more.
+    #[inline]
+    fn has_images(&mut self, name: Name) -> bool {
+        let is_here = !self.at(name).images.is_empty();
+        is_here || self.is_divided() && self.parts().iter().any(|part| !part.images.is_empty())
+    }
+
+    /// A request of the name was added.
+    #[inline]
+    pub fn divide_if_crowded(&mut self, name: Name) {
+        if self.at(name).requests.are_crowded(name) {
+            self.divide();
+        }
+    }
+
+    /// Divides it, or into more parts.
+    #[cold]
+    fn divide(&mut self) {
+        let before = self.0.requests.parts().len();
+        if before == PARTS_MAX {
+            return;
+        }
+        let count = (before * 4).max(PARTS);
+        let mut parts: Vec<Part> = std::iter::repeat_with(Part::default).take(count).collect();
+        for part in self.parts_mut() {
+            part.requests
+                .iter()
+                .for_each(|request| parts[place(request.name, count)].requests.push(*request));
+            part.images.distribute(&mut parts, |name| place(name, count));
+        }
+        self.0.requests = Requests::divided(parts);
+    }
+
+    /// Makes it whole again if nothing is left; the name says where there may be nothing any more.
+    #[inline]
+    pub fn unite_if_empty(&mut self, name: Name) {
+        if self.is_divided() && self.at(name).is_empty() && self.parts().iter().all(Part::is_empty) {
+            self.0 = Part::default();
+        }
+    }
+}
