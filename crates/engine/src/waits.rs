@@ -96,7 +96,8 @@ thread_local! {
 /// two writes to a thread's own memory; what it has to remember goes into a `thread_local!`.)
 ///
 /// Waits are those for a lock, for the device (a page to be read, a commit to be durable, room in the log or in the cache)
-/// and for another call of the same transaction; reading and writing a large value counts as one. Opening, closing, backups,
+/// and for another call of the same transaction; reading and writing a large value counts as one, and so does the commit of a
+/// transaction with more than 10,000 locks. Opening, closing, backups,
 /// checks and the like wait for more than that without a word: give up what you hold around them.
 ///
 /// ```
@@ -202,6 +203,21 @@ mod tests {
             will_wait();
         });
         assert_eq!(LEFT.get(), 2, "the inner call had left something else");
+    }
+
+    /// To give very many locks back takes long, also where nobody is in the way.
+    #[test]
+    fn the_commit_of_a_large_transaction_counts_as_a_wait() {
+        let db = Database::in_memory().unwrap();
+        let table = db.byte_table("t").unwrap();
+        let has_left = |rows: u32| {
+            let tx = db.begin().unwrap();
+            (0..rows).for_each(|row| tx.bytes(&table).put(&row.to_be_bytes(), b"").unwrap());
+            let before = LEFT.get();
+            before_waiting(leave, || tx.commit()).unwrap();
+            LEFT.get() > before
+        };
+        assert_eq!([100, 20_000].map(has_left), [false, true]);
     }
 
     /// Whoever panics before the wait for a lock has the lock when it is granted, and gives it back.

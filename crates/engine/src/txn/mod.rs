@@ -10,6 +10,7 @@
 //! | `standing` | what others see of a running transaction |
 //! | `view` | which version a reader sees |
 //! | `transaction` | one read-write transaction: its locks, its way through the log |
+//! | `kept` | what a transaction leaves to the next one in its slot |
 //! | `found` | the row read last for an update, and where it was |
 //! | `scan` | ranges under key and gap locks |
 //! | `undo` | rollback, at run time and at a restart |
@@ -29,6 +30,7 @@
 mod found;
 mod garbage;
 mod ghosts;
+mod kept;
 mod record;
 mod scan;
 mod slots;

@@ -8,8 +8,10 @@ use crate::log::Room;
 use crate::spread::Held;
 use crate::stage;
 use crate::tree::Tree;
+use crate::txn::kept::Kept;
 use crate::txn::{Batch, Found, Ghosts, Record, View};
 use crate::version::Version;
+use crate::waits::will_wait;
 use foreshore_base::sync::Ordering::SeqCst;
 use foreshore_base::{Lsn, PageId, TableId, TxnId, seeded_bug};
 use std::collections::HashMap;
@@ -66,40 +68,19 @@ pub(crate) struct Txn {
     ended: bool,
 }
 
-/// What a transaction leaves to the next one in its slot: memory, and references to tables. A reference counter is a
-/// line that all cores share; nine of them per transaction would be felt on many cores.
-#[derive(Default)]
-pub(crate) struct Kept {
-    locks: Vec<Name>,
-    tables: Vec<Entered>,
-    body: Vec<u8>,
-    old: ImageRow,
-    spares: Spares,
-}
-
-impl Kept {
-    /// Lets go of tables that were dropped.
-    pub fn forget_dropped(&mut self) {
-        self.tables.retain(|known| !known.tree.is_dropped());
-    }
-}
-
-/// References to tables that are kept at most.
-const TABLES_KEPT: usize = 32;
-
-/// Room in lists that is kept at most.
-const ROOM_KEPT: usize = 4096;
-
 /// Leaves whose ghosts a transaction removes that had locked them, at most.
 const MET_MAX: usize = 16;
 
 /// How many locks ahead of the one that is given back the lines of the table are fetched.
 const LOCKS_AHEAD: usize = 6;
 
+/// Locks that are given back within about a millisecond.
+const LOCKS_AT_ONCE: usize = 10_000;
+
 /// A table that a transaction touched.
-struct Entered {
+pub(super) struct Entered {
     id: TableId,
-    tree: Arc<Tree>,
+    pub tree: Arc<Tree>,
     /// Did this transaction touch it, or only one before it?
     active: bool,
     /// Does it hold gap locks there?
@@ -476,6 +457,9 @@ impl Txn {
     ///
     /// Errors: [`Error::Poisoned`]: what it wrote past the log is perhaps lost. It is rolled back.
     pub fn commit(mut self) -> Result<Option<Lsn>> {
+        if self.locks.len() > LOCKS_AT_ONCE {
+            will_wait(); // for nobody, but to give so many back takes a while
+        }
         if self.decided.is_none()
             && let Err(failed) = self.await_extents()
         {
@@ -664,18 +648,16 @@ impl Txn {
         self.core.txns.slots.give_back(self.owner);
     }
 
-    /// Leaves memory and references to the next transaction in this slot, within bounds.
+    /// Leaves memory and references to the next transaction in this slot.
     fn keep(&mut self) {
-        self.tables.truncate(TABLES_KEPT);
-        let mut kept = Kept {
+        let kept = Kept {
             locks: std::mem::take(&mut self.locks),
             tables: std::mem::take(&mut self.tables),
             body: std::mem::take(&mut self.body),
             old: std::mem::take(&mut self.old),
             spares: std::mem::take(&mut self.spares),
         };
-        kept.locks.shrink_to(ROOM_KEPT);
-        self.core.txns.slots.keep(self.owner, kept);
+        self.core.txns.slots.keep(self.owner, kept.within_bounds());
     }
 }
 
