@@ -201,7 +201,9 @@ pub enum Error {
         name: String,
     },
     /// There is no prepared transaction with this id.
-    #[error("no prepared transaction has the id \"{gid}\"")]
+    #[error(
+        "no prepared transaction has the id \"{gid}\"; `recover` lists those there are, and what is not among them was decided already"
+    )]
     UnknownTransaction {
         /// The id; what is no ASCII text in it, escaped.
         gid: String,

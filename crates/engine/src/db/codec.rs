@@ -75,7 +75,8 @@ impl<T: Serialize + DeserializeOwned> Key for T {}
 ///
 /// Not a value: what asks a format for the names or types of its fields. So leave `skip_serializing_if`, `flatten`, `untagged` and
 /// `tag` off types for tables; a `serde_json::Value` can be stored as its text. Such a value could be put and not be got. Where
-/// debug assertions are on, putting it is an [`Error::Encoding`]. Nor does `skip` suit a variant of an enum, if others follow: these
+/// debug assertions are on, putting it is an [`Error::Encoding`]. Nor a list of what takes no bytes, as `Vec<()>`: bytes of another type may
+/// keep its reader busy without an end. Nor does `skip` suit a variant of an enum, if others follow: these
 /// would be read as the ones behind them.
 ///
 /// Rows outlive the program that wrote them. What may be changed of their type: all names; an enum may get more variants behind the

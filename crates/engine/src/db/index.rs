@@ -66,7 +66,7 @@ impl fmt::Display for Index {
 }
 
 /// Options of [`Database::table_with`](crate::Database::table_with). They concern the table's creation, and are ignored if
-/// it exists.
+/// it exists; a size that no leaf can have is refused in any case.
 ///
 /// ```
 /// # fn main() -> foreshore::Result<()> {

@@ -350,7 +350,8 @@ impl Transaction {
 
     /// Rolls back. Dropping does the same, and swallows the errors.
     ///
-    /// Errors: [`Error::Full`]: the rollback splits leaves for which there is no space; [`Error::Io`], [`Error::TooManyFiles`]: it
+    /// Errors: those of the transaction, if it was rolled back before, as after a [`Error::Deadlock`]: then nothing is left to do.
+    /// [`Error::Full`]: the rollback splits leaves for which there is no space; [`Error::Io`], [`Error::TooManyFiles`]: it
     /// could not read what it needed. The transaction keeps its locks, and nobody sees what it did; it is gone on with as soon as
     /// possible, or at the next open. After [`Error::Poisoned`] that is at the next open; other transactions that meet its locks
     /// get the same error.
