@@ -1,5 +1,5 @@
 //! What every Foreshore crate stands on: the node latch and lock, bytes that may be read while they change, ids as types,
-//! and the seam through which model checkers replace atomics and threads.
+//! seeded randomness, and the seam through which model checkers replace atomics and threads.
 //!
 //! Layers above (`foreshore-io`, `foreshore-index`, `foreshore`) use these and never `std::sync::atomic` directly
 //! for anything a model checker should see.
@@ -10,6 +10,7 @@ pub mod ids;
 pub mod latch;
 pub mod memory;
 pub mod prefetch;
+pub mod random;
 pub mod rwx;
 mod seeded;
 pub mod sync;

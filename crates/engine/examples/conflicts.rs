@@ -11,6 +11,7 @@
 //! - `batch`: changes so many rows of 10,000, in any order.
 
 use foreshore::{ByteTable, Database, Durability, Result, Transaction, TransactionBytes};
+use foreshore_base::random;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
@@ -131,14 +132,11 @@ fn number(bytes: &[u8]) -> u64 {
     u64::from_be_bytes(bytes[..8].try_into().expect("eight bytes"))
 }
 
-/// Xorshift; the seed is the thread's number.
+/// The seed is the thread's number.
 struct Random(u64);
 
 impl Random {
     fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) % end
+        random::next(&mut self.0) % end
     }
 }

@@ -11,6 +11,7 @@
 //!   must never see a difference.
 
 use foreshore::{ByteTable, Database, Durability, Result};
+use foreshore_base::random;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
@@ -97,14 +98,11 @@ fn key(number: u64) -> [u8; 8] {
     number.to_be_bytes()
 }
 
-/// Xorshift; the seed is the thread's number.
+/// The seed is the thread's number.
 struct Random(u64);
 
 impl Random {
     fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) % end
+        random::next(&mut self.0) % end
     }
 }

@@ -5,6 +5,7 @@
 //! inserted in random order?
 //! Each turn looks up other random keys, drawn before its clock starts; ratios are medians over pairs of turns side by side.
 
+use foreshore_base::random::scramble;
 use foreshore_index::{ByteMap, CsbByteMap, OptimisticO2ByteMap};
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -51,14 +52,6 @@ fn url(number: u64) -> Vec<u8> {
     };
     let site = random >> 16 & 0xFF;
     format!("https://www.site{site}.com/{}/{}/{}/{number}.html", word(0), word(3), word(6)).into_bytes()
-}
-
-/// A bijection of 64 bits (the finalizer of splitmix64).
-fn scramble(mut x: u64) -> u64 {
-    x = x.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    x = (x ^ x >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    x = (x ^ x >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-    x ^ x >> 31
 }
 
 fn compare(kind: &str, key: fn(u64) -> Vec<u8>, n: u64, rounds: usize) {

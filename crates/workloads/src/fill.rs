@@ -7,7 +7,7 @@
 //! from it.
 
 use crate::keys::{VALUE_BYTES_MIN, value_belongs, write_value};
-use crate::random::{GAMMA, mix};
+use foreshore_base::random::{GAMMA, mix};
 
 /// Writes the value of key `number` with this stamp.
 ///

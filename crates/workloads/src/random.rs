@@ -1,17 +1,8 @@
-//! Seeded randomness small enough to inline in a timed loop.
-//!
-//! Source: SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): a counter through a bijective mixer.
+//! Streams of random numbers, and orders that look random.
 
-/// How far the counter goes at a time.
-pub(crate) const GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;
+use foreshore_base::random::{self, GAMMA};
 
-/// A well-mixed bijection of 64-bit words.
-#[inline]
-pub fn mix(word: u64) -> u64 {
-    let word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    word ^ (word >> 31)
-}
+pub use foreshore_base::random::mix;
 
 /// Scales a random word to `0..bound` by multiplication; for `bound` far below 2^64 the bias cannot be measured.
 #[inline]
@@ -34,8 +25,7 @@ impl Random {
     /// The next word.
     #[inline]
     pub fn word(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(GAMMA);
-        mix(self.state)
+        random::next(&mut self.state)
     }
 
     /// A number in `0..bound`.

@@ -2,9 +2,10 @@
 //! model of every version that each of them ever had.
 
 use super::*;
-use crate::chance::{Random, mix};
+use crate::chance::Random;
 use crate::page::INFINITE;
 use foreshore_base::TableId;
+use foreshore_base::random::mix;
 use foreshore_io::SimDisk;
 use std::collections::{BTreeMap, HashMap};
 

@@ -2,6 +2,7 @@
 #![allow(dead_code)] // each test file uses its part
 
 use foreshore::{Builder, ByteTable, Database, Durability, Result, TransactionOptions};
+use foreshore_base::random;
 use foreshore_io::MemVfs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -69,17 +70,13 @@ pub fn env(name: &str, default: u64) -> u64 {
         .map_or(default, |v| v.parse().unwrap_or_else(|_| panic!("{name} is a number, not {v:?}")))
 }
 
-/// SplitMix64: every choice descends from one printed seed.
+/// Every choice descends from one printed seed.
 #[derive(Clone)]
 pub struct Rng(pub u64);
 
 impl Rng {
     pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
+        random::next(&mut self.0)
     }
 
     /// A number below `n`; 0 if there is none.

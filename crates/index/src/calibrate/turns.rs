@@ -3,6 +3,8 @@
 //! Machines are noisy, noise lasts, and it only ever adds: so whatever is compared takes turns of some milliseconds, and the
 //! turn counts that is slower than a quarter of them.
 
+pub use foreshore_base::random::scramble as scramble64;
+
 use std::time::{Duration, Instant};
 
 /// Turns in which a tree is filled.
@@ -59,23 +61,7 @@ pub(super) fn queries<K>(turn: u64, count: usize, entries: u64, key: impl Fn(u64
     numbers.map(|i| (key(i), i)).collect()
 }
 
-// Odd factors and xored shifts are bijections, so the keys are distinct.
-
-/// A bijection without order: the finalizer of splitmix64.
-///
-/// ```
-/// use foreshore_index::calibrate::turns::scramble64;
-/// use std::collections::BTreeSet;
-///
-/// assert_eq!((0..1000).map(scramble64).collect::<BTreeSet<_>>().len(), 1000);
-/// ```
-pub fn scramble64(number: u64) -> u64 {
-    let mut x = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    x = (x ^ x >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    x = (x ^ x >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-    x ^ x >> 31
-}
-
+/// A bijection without order: odd factors and xored shifts are bijections.
 pub(super) fn scramble32(number: u64) -> u32 {
     let mut x = number as u32;
     x = (x ^ x >> 16).wrapping_mul(0x7FEB_352D);

@@ -1,17 +1,10 @@
 //! How full leaves are after removals: what only unlinking empty nodes costs. `tree/unlink.rs` quotes the figures, which
 //! `--nocapture` prints.
 
+use foreshore_base::random::scramble as key;
 use foreshore_index::IntMap;
 
 const N: u64 = 100_000;
-
-/// The finalizer of splitmix64: distinct keys that look random.
-fn key(number: u64) -> u64 {
-    let mut x = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    x = (x ^ x >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    x = (x ^ x >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-    x ^ x >> 31
-}
 
 /// The share of the leaves' cells in use.
 fn fill(what: &str, map: &IntMap<u64>) -> f64 {

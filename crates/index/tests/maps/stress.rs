@@ -1,6 +1,7 @@
 //! Real threads on real memory: every thread knows what its own keys must answer, and the structure is checked.
 
 use crate::common::U64Map;
+use foreshore_base::random;
 use foreshore_index::{
     ByteMap, CsbByteMap, CsbMap, IntMap, LeafIndex, O2Map, OptimisticO2ByteMap, OptimisticO2Map,
 };
@@ -24,10 +25,7 @@ struct Random(u64);
 
 impl Random {
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let x = (self.0 ^ self.0 >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let x = (x ^ x >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-        x ^ x >> 31
+        random::next(&mut self.0)
     }
 
     fn below(&mut self, n: u64) -> u64 {

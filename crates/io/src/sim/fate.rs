@@ -3,7 +3,9 @@
 //! Why a survival rate per file, not one fair coin for everything: with a fair coin a crash that keeps all 2,048
 //! sectors of one file and none of another would never be drawn, and orderings *between* files go wrong.
 
-/// SplitMix64 (Steele et al., OOPSLA 2014): tiny, and every seed is a good one.
+use foreshore_base::random;
+
+/// A stream of random numbers.
 #[derive(Clone, Debug)]
 pub(crate) struct Rng(u64);
 
@@ -13,11 +15,7 @@ impl Rng {
     }
 
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
+        random::next(&mut self.0)
     }
 
     /// A number in `0..bound`. The bias of the modulus does not matter here.

@@ -1,6 +1,6 @@
 //! What the maps are ordered by, and the numbers that everything is drawn from.
 
-use crate::random::{GAMMA, mix};
+use foreshore_base::random::scramble;
 
 /// Turns the number of an entry into its key. All are distinct, and look random.
 pub trait Keys: Copy + Send + Sync {
@@ -57,12 +57,6 @@ impl Keys for StringKeys {
         }
         key
     }
-}
-
-/// A bijection of 64 bits.
-#[inline]
-fn scramble(x: u64) -> u64 {
-    mix(x.wrapping_add(GAMMA))
 }
 
 /// The value that belongs to the entry of this number.
