@@ -69,7 +69,6 @@ mod csb;
 mod fixed;
 mod leaf_index;
 mod map;
-mod mapping;
 mod node;
 mod o2;
 #[cfg_attr(shuttle, path = "pool_model.rs")]

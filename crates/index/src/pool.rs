@@ -201,10 +201,9 @@ impl Arena {
 #[cfg(not(miri))]
 mod system {
     use super::{ARENA_BYTES, Address, RANGE_BYTES};
+    use foreshore_base::mapping::HUGE_PAGE_BYTES;
     use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap_anonymous, mprotect, munmap};
     use std::io;
-
-    const HUGE_PAGE_BYTES: usize = 2 << 20;
 
     /// Sets addresses aside: the first, and how many. Fewer where the system limits them (`ulimit -v`): half as many again are
     /// left for all else that the process maps.
@@ -255,8 +254,8 @@ mod system {
 #[cfg(all(test, not(any(loom, shuttle, miri))))]
 mod tests {
     use super::*;
-    use crate::mapping::Mapping;
     use crate::{Coupled, CsbByteMap, CsbMap, IntMap, O2ByteMap, O2Map};
+    use foreshore_base::Mapping;
     use std::panic::catch_unwind;
     use std::process::Command;
 
@@ -285,7 +284,7 @@ mod tests {
     #[ignore = "a part of the test above, in a process of its own"]
     fn in_a_limited_process() {
         cut(LINE);
-        Mapping::zeroed(700 << 20, false);
+        Mapping::zeroed(700 << 20, false).unwrap();
     }
 
     /// Who asks beforehand is told that there are too few addresses.

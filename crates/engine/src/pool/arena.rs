@@ -3,12 +3,16 @@
 //! Why: TLB misses were a third of B+-tree lookups on small pages (multicore study, §4), and stale readers may look
 //! at a frame long after it was given to another page, so its memory must stay what it is: words.
 
+#[cfg(not(any(loom, shuttle)))]
+use foreshore_base::mapping::{HUGE_PAGE_BYTES, Mapping};
 use foreshore_base::sync::AtomicU64;
 
 /// Zeroed words that never move.
 pub(super) struct Arena {
     #[cfg(not(any(loom, shuttle)))]
-    mapping: mapped::Mapping,
+    mapping: Mapping,
+    #[cfg(not(any(loom, shuttle)))]
+    words: usize,
     #[cfg(any(loom, shuttle))]
     words: Box<[AtomicU64]>,
 }
@@ -17,7 +21,8 @@ impl Arena {
     /// Maps `words` words.
     #[cfg(not(any(loom, shuttle)))]
     pub fn new(words: usize) -> std::io::Result<Self> {
-        Ok(Self { mapping: mapped::Mapping::new(words)? })
+        let bytes = (words * size_of::<AtomicU64>()).next_multiple_of(HUGE_PAGE_BYTES);
+        Ok(Self { mapping: Mapping::zeroed(bytes, true)?, words })
     }
 
     /// A model checker's atomics are no plain words and live on the heap.
@@ -29,66 +34,10 @@ impl Arena {
     /// All of it.
     #[inline]
     pub fn words(&self) -> &[AtomicU64] {
+        // SAFETY: so many were mapped, of zeros, which are atomics, reached as nothing else, and live as long as `self`.
         #[cfg(not(any(loom, shuttle)))]
-        return self.mapping.words();
+        return unsafe { std::slice::from_raw_parts(self.mapping.first().as_ptr(), self.words) };
         #[cfg(any(loom, shuttle))]
         &self.words
-    }
-}
-
-#[cfg(not(any(loom, shuttle)))]
-mod mapped {
-    use super::AtomicU64;
-    use std::io;
-    use std::ptr::NonNull;
-
-    const HUGE_PAGE_BYTES: usize = 2 << 20;
-
-    pub struct Mapping {
-        start: NonNull<libc::c_void>,
-        bytes: usize,
-        /// Offset of the first huge-page boundary.
-        skip: usize,
-        words: usize,
-    }
-
-    // SAFETY: the mapping is owned, and its contents are only ever reached as atomics.
-    unsafe impl Send for Mapping {}
-    // SAFETY: as above.
-    unsafe impl Sync for Mapping {}
-
-    impl Mapping {
-        pub fn new(words: usize) -> io::Result<Self> {
-            let wanted = words * size_of::<AtomicU64>();
-            let bytes = wanted.next_multiple_of(HUGE_PAGE_BYTES) + HUGE_PAGE_BYTES;
-            let (read_write, private) =
-                (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-            // SAFETY: an anonymous private mapping at an address of the kernel's choice touches nothing that exists.
-            let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, read_write, private, -1, 0) };
-            if start == libc::MAP_FAILED {
-                return Err(io::Error::last_os_error());
-            }
-            let start = NonNull::new(start).expect("a mapping is never at address zero");
-            let skip = start.as_ptr().addr().wrapping_neg() % HUGE_PAGE_BYTES;
-            // SAFETY: the advised range lies inside the mapping. Advice may be refused: small pages work too.
-            unsafe {
-                libc::madvise(start.as_ptr().byte_add(skip), bytes - HUGE_PAGE_BYTES, libc::MADV_HUGEPAGE)
-            };
-            Ok(Self { start, bytes, skip, words })
-        }
-
-        #[inline]
-        pub fn words(&self) -> &[AtomicU64] {
-            // SAFETY: `skip + words × 8 <= bytes`, the memory is zeroed by the kernel (a valid `AtomicU64`), aligned to
-            // 2 MiB, and lives as long as `self`.
-            unsafe { std::slice::from_raw_parts(self.start.byte_add(self.skip).cast().as_ptr(), self.words) }
-        }
-    }
-
-    impl Drop for Mapping {
-        fn drop(&mut self) {
-            // SAFETY: mapped by `new` with these bounds; `&mut self` proves that no slice is alive.
-            unsafe { libc::munmap(self.start.as_ptr(), self.bytes) };
-        }
     }
 }

@@ -1,7 +1,7 @@
 //! Integers in huge pages, for one structure, given back with it.
 
 use super::PackedLane;
-use crate::mapping::Mapping;
+use foreshore_base::Mapping;
 use foreshore_base::prefetch::prefetch_lines;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
@@ -21,7 +21,7 @@ unsafe impl<T: PackedLane> Sync for HugeSlice<T> {}
 impl<T: PackedLane> HugeSlice<T> {
     /// Zeros. Panics if the system has no memory.
     pub fn zeroed(len: usize) -> Self {
-        let memory = Mapping::zeroed(len * size_of::<T>(), true);
+        let memory = Mapping::zeroed(len * size_of::<T>(), true).expect("memory for an index");
         Self { first: memory.first(), len, _memory: memory }
     }
 

@@ -6,7 +6,7 @@
 //! Invariants:
 //! - B1: the first `len` places hold a value each, which stays where it is until the slab goes.
 
-use crate::mapping::{HUGE_PAGE_BYTES, Mapping};
+use foreshore_base::mapping::{HUGE_PAGE_BYTES, Mapping};
 use std::ops::Index;
 use std::ptr::NonNull;
 
@@ -22,7 +22,7 @@ impl<N> Slab<N> {
     /// Room for so many. Panics if the system has none.
     pub fn new(capacity: usize, huge_pages: bool) -> Self {
         let bytes = (capacity * size_of::<N>()).next_multiple_of(HUGE_PAGE_BYTES);
-        let memory = Mapping::zeroed(bytes, huge_pages);
+        let memory = Mapping::zeroed(bytes, huge_pages).expect("memory for an index");
         Self { first: memory.first(), len: 0, capacity, _memory: memory }
     }
 

@@ -1,27 +1,35 @@
-//! Memory of one owner, in huge pages or expressly not, given back with it. The nodes of the maps live in the pool instead.
+//! Memory of one owner, in huge pages or expressly not, given back with it.
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::ffi::c_void;
-use std::ptr::NonNull;
+use std::io;
+use std::ptr::{NonNull, null_mut};
 
-pub(crate) const HUGE_PAGE_BYTES: usize = 2 << 20;
+/// Bytes of a huge page.
+pub const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// Zeros at the beginning of a page; of a huge page, if there are enough to fill one.
-pub(crate) struct Mapping {
+pub struct Mapping {
     mapped: NonNull<c_void>,
     mapped_bytes: usize,
     first: NonNull<c_void>,
 }
 
+// SAFETY: the mapping is owned. What is done through the addresses that it tells is for who does it to answer for.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
 impl Mapping {
-    /// Address space is taken at once, memory as it is used. Panics if the system has none.
-    pub fn zeroed(bytes: usize, huge_pages: bool) -> Self {
+    /// Address space is taken at once, memory as it is used.
+    ///
+    /// Errors: the system has none.
+    pub fn zeroed(bytes: usize, huge_pages: bool) -> io::Result<Self> {
         let aligned = bytes >= HUGE_PAGE_BYTES;
         let mapped_bytes = if aligned { bytes + HUGE_PAGE_BYTES } else { bytes.max(1) };
         let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
         // SAFETY: a new anonymous mapping, wherever the system likes.
-        let mapped = unsafe { mmap_anonymous(std::ptr::null_mut(), mapped_bytes, protection, flags) }
-            .expect("memory for an index");
+        let mapped = unsafe { mmap_anonymous(null_mut(), mapped_bytes, protection, flags) }?;
         let skipped = if aligned { mapped.align_offset(HUGE_PAGE_BYTES) } else { 0 };
         let first = mapped.wrapping_byte_add(skipped);
         if aligned {
@@ -30,10 +38,11 @@ impl Mapping {
             let _ = unsafe { madvise(first, bytes, advice) };
         }
         let [mapped, first] = [mapped, first].map(|at| NonNull::new(at).expect("a mapping is not at 0"));
-        Self { mapped, mapped_bytes, first }
+        Ok(Self { mapped, mapped_bytes, first })
     }
 
     /// Where the zeros begin.
+    #[inline]
     pub fn first<T>(&self) -> NonNull<T> {
         const { assert!(align_of::<T>() <= 4096) }
         self.first.cast()
