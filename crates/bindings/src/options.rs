@@ -13,25 +13,40 @@ use std::time::Duration;
 /// Pairs of name and value. Of two with the same name, the later counts.
 pub type Options = [(String, String)];
 
-/// The names that [`open`] knows.
-pub const OPEN_OPTIONS: [&str; 10] = [
-    "create",
-    "rebuild",
-    "cache_bytes",
-    "leaf_bytes",
-    "segment_bytes",
-    "ring_bytes",
-    "log_bytes",
-    "old_version_bytes",
-    "durability",
-    "redo_threads",
+/// An option: its name, and how its value is set.
+type Known<T> = (&'static str, fn(T, Value<'_>) -> Result<T>);
+
+/// A value, and the name of the option that it is for.
+#[derive(Clone, Copy)]
+struct Value<'a> {
+    of: &'a str,
+    text: &'a str,
+}
+
+const OPEN: [Known<Builder>; 10] = [
+    ("create", |builder, value| Ok(builder.create(value.flag()?))),
+    ("rebuild", |builder, value| Ok(builder.rebuild(value.flag()?))),
+    ("cache_bytes", |builder, value| Ok(builder.cache_bytes(value.bytes()? as usize))),
+    ("leaf_bytes", |builder, value| Ok(builder.leaf_bytes(value.bytes()? as usize))),
+    ("segment_bytes", |builder, value| Ok(builder.segment_bytes(value.bytes()?))),
+    ("ring_bytes", |builder, value| Ok(builder.ring_bytes(value.bytes()? as usize))),
+    ("log_bytes", |builder, value| Ok(builder.log_bytes(value.bytes()?))),
+    ("old_version_bytes", |builder, value| Ok(builder.old_version_bytes(value.bytes()?))),
+    ("durability", |builder, value| Ok(builder.durability(value.durability()?))),
+    ("redo_threads", |builder, value| Ok(builder.redo_threads(value.number()? as usize))),
 ];
 
-/// The names that [`table_options`] knows.
-pub const TABLE_OPTIONS: [&str; 2] = ["index", "leaf_bytes"];
+const OF_TABLES: [Known<TableOptions>; 2] = [
+    ("index", |options, value| Ok(options.index(value.index()?))),
+    ("leaf_bytes", |options, value| Ok(options.leaf_bytes(value.bytes()? as usize))),
+];
 
-/// The names that [`transaction_options`] knows.
-pub const TRANSACTION_OPTIONS: [&str; 4] = ["isolation", "durability", "lock_timeout_ms", "idle_timeout_ms"];
+const OF_TRANSACTIONS: [Known<TransactionOptions>; 4] = [
+    ("isolation", |options, value| Ok(options.isolation(value.isolation()?))),
+    ("durability", |options, value| Ok(options.durability(value.durability()?))),
+    ("lock_timeout_ms", |options, value| Ok(options.lock_timeout(Duration::from_millis(value.number()?)))),
+    ("idle_timeout_ms", |options, value| Ok(options.idle_timeout(Duration::from_millis(value.number()?)))),
+];
 
 /// The path that stands for a database in memory.
 const IN_MEMORY: &str = ":memory:";
@@ -46,102 +61,78 @@ pub fn open(path: &Path, options: &Options) -> Result<Database> {
             _ => Err(Error::Argument("a database in memory has no options; leave them out".into())),
         };
     }
-    let builder = options
-        .iter()
-        .try_fold(Database::builder(), |builder, (name, value)| open_option(builder, name, value))?;
-    builder.open(path)
-}
-
-fn open_option(builder: Builder, name: &str, value: &str) -> Result<Builder> {
-    Ok(match name {
-        "create" => builder.create(flag(name, value)?),
-        "rebuild" => builder.rebuild(flag(name, value)?),
-        "cache_bytes" => builder.cache_bytes(bytes(name, value)? as usize),
-        "leaf_bytes" => builder.leaf_bytes(bytes(name, value)? as usize),
-        "segment_bytes" => builder.segment_bytes(bytes(name, value)?),
-        "ring_bytes" => builder.ring_bytes(bytes(name, value)? as usize),
-        "log_bytes" => builder.log_bytes(bytes(name, value)?),
-        "old_version_bytes" => builder.old_version_bytes(bytes(name, value)?),
-        "durability" => builder.durability(durability(name, value)?),
-        "redo_threads" => builder.redo_threads(number(name, value)? as usize),
-        _ => return Err(unknown(name, &OPEN_OPTIONS)),
-    })
+    set(Database::builder(), options, &OPEN)?.open(path)
 }
 
 /// What to make a table with.
 ///
 /// Errors: [`Error::Argument`] for an option that is unknown or has a senseless value.
 pub fn table_options(options: &Options) -> Result<TableOptions> {
-    options.iter().try_fold(TableOptions::new(), |options, (name, value)| {
-        Ok(match name.as_str() {
-            "index" => options.index(index(name, value)?),
-            "leaf_bytes" => options.leaf_bytes(bytes(name, value)? as usize),
-            _ => return Err(unknown(name, &TABLE_OPTIONS)),
-        })
-    })
+    set(TableOptions::new(), options, &OF_TABLES)
 }
 
 /// What to begin a transaction with.
 ///
 /// Errors: [`Error::Argument`] for an option that is unknown or has a senseless value.
 pub fn transaction_options(options: &Options) -> Result<TransactionOptions> {
-    options.iter().try_fold(TransactionOptions::new(), |options, (name, value)| {
-        Ok(match name.as_str() {
-            "isolation" => options.isolation(isolation(name, value)?),
-            "durability" => options.durability(durability(name, value)?),
-            "lock_timeout_ms" => options.lock_timeout(Duration::from_millis(number(name, value)?)),
-            "idle_timeout_ms" => options.idle_timeout(Duration::from_millis(number(name, value)?)),
-            _ => return Err(unknown(name, &TRANSACTION_OPTIONS)),
-        })
+    set(TransactionOptions::new(), options, &OF_TRANSACTIONS)
+}
+
+fn set<T>(begun: T, options: &Options, known: &[Known<T>]) -> Result<T> {
+    options.iter().try_fold(begun, |begun, (name, text)| {
+        let Some((_, set)) = known.iter().find(|(known, _)| known == name) else {
+            let known: Vec<_> = known.iter().map(|(name, _)| *name).collect();
+            let told = format!("there is no option {name:?} here; there are {}", known.join(", "));
+            return Err(Error::Argument(told));
+        };
+        set(begun, Value { of: name, text })
     })
 }
 
-fn flag(name: &str, value: &str) -> Result<bool> {
-    match value {
-        "true" | "1" => Ok(true),
-        "false" | "0" => Ok(false),
-        _ => Err(senseless(name, value, "true or false")),
+impl Value<'_> {
+    fn flag(self) -> Result<bool> {
+        match self.text {
+            "true" | "1" => Ok(true),
+            "false" | "0" => Ok(false),
+            _ => Err(self.is_not("true or false")),
+        }
     }
-}
 
-fn number(name: &str, value: &str) -> Result<u64> {
-    value.parse().map_err(|_| senseless(name, value, "a whole number"))
-}
-
-/// A number of bytes: `67108864` or `64MiB`.
-fn bytes(name: &str, value: &str) -> Result<u64> {
-    parse_size(value).map_err(|_| senseless(name, value, "a number of bytes, such as 67108864 or 64MiB"))
-}
-
-fn durability(name: &str, value: &str) -> Result<Durability> {
-    match value {
-        "sync" => Ok(Durability::Sync),
-        "buffered" => Ok(Durability::Buffered),
-        "relaxed" => Ok(Durability::Relaxed),
-        _ => Err(senseless(name, value, "sync, buffered or relaxed")),
+    fn number(self) -> Result<u64> {
+        self.text.parse().map_err(|_| self.is_not("a whole number"))
     }
-}
 
-fn index(name: &str, value: &str) -> Result<Index> {
-    let found = Index::ALL.into_iter().find(|index| index.to_string() == value);
-    found.ok_or_else(|| senseless(name, value, "bplus, csb or o2"))
-}
-
-fn isolation(name: &str, value: &str) -> Result<Isolation> {
-    match value {
-        "serializable" => Ok(Isolation::Serializable),
-        "repeatable_read" => Ok(Isolation::RepeatableRead),
-        "read_committed" => Ok(Isolation::ReadCommitted),
-        _ => Err(senseless(name, value, "serializable, repeatable_read or read_committed")),
+    /// A number of bytes: `67108864` or `64MiB`.
+    fn bytes(self) -> Result<u64> {
+        parse_size(self.text).map_err(|_| self.is_not("a number of bytes, such as 67108864 or 64MiB"))
     }
-}
 
-fn senseless(name: &str, value: &str, wanted: &str) -> Error {
-    Error::Argument(format!("the option {name} cannot be {value:?}; it is {wanted}"))
-}
+    fn durability(self) -> Result<Durability> {
+        match self.text {
+            "sync" => Ok(Durability::Sync),
+            "buffered" => Ok(Durability::Buffered),
+            "relaxed" => Ok(Durability::Relaxed),
+            _ => Err(self.is_not("sync, buffered or relaxed")),
+        }
+    }
 
-fn unknown(name: &str, known: &[&str]) -> Error {
-    Error::Argument(format!("there is no option {name:?} here; there are {}", known.join(", ")))
+    fn index(self) -> Result<Index> {
+        let found = Index::ALL.into_iter().find(|index| index.to_string() == self.text);
+        found.ok_or_else(|| self.is_not("bplus, csb or o2"))
+    }
+
+    fn isolation(self) -> Result<Isolation> {
+        match self.text {
+            "serializable" => Ok(Isolation::Serializable),
+            "repeatable_read" => Ok(Isolation::RepeatableRead),
+            "read_committed" => Ok(Isolation::ReadCommitted),
+            _ => Err(self.is_not("serializable, repeatable_read or read_committed")),
+        }
+    }
+
+    fn is_not(self, wanted: &str) -> Error {
+        Error::Argument(format!("the option {} cannot be {:?}; it is {wanted}", self.of, self.text))
+    }
 }
 
 #[cfg(test)]
@@ -152,16 +143,8 @@ mod tests {
         pairs.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect()
     }
 
-    /// A list of names is only of use in a message if each of them is understood.
-    #[test]
-    fn every_listed_option_is_known() {
-        let open = OPEN_OPTIONS.map(|name| (name, open_option(Database::builder(), name, "?").err()));
-        let table = TABLE_OPTIONS.map(|name| (name, table_options(&pairs(&[(name, "?")])).err()));
-        let of_transaction = |name| (name, transaction_options(&pairs(&[(name, "?")])).err());
-        for (name, error) in open.into_iter().chain(table).chain(TRANSACTION_OPTIONS.map(of_transaction)) {
-            let told = error.expect("no option can be that").to_string();
-            assert!(told.contains(&format!("the option {name} cannot be \"?\"")), "{told}");
-        }
+    fn value(text: &str) -> Value<'_> {
+        Value { of: "x", text }
     }
 
     #[test]
@@ -178,16 +161,16 @@ mod tests {
     #[test]
     fn every_index_has_its_name() {
         for kind in Index::ALL {
-            assert_eq!(index("index", &kind.to_string()).unwrap(), kind);
+            assert_eq!(value(&kind.to_string()).index().unwrap(), kind);
         }
     }
 
     #[test]
     fn bytes_may_have_a_unit() {
-        assert_eq!(bytes("x", "4096").unwrap(), 4096);
-        assert_eq!(bytes("x", "64MiB").unwrap(), 64 << 20);
+        assert_eq!(value("4096").bytes().unwrap(), 4096);
+        assert_eq!(value("64MiB").bytes().unwrap(), 64 << 20);
         for wrong in ["", "MiB", "64X", "-1", "99999999999GiB"] {
-            assert!(bytes("x", wrong).is_err(), "{wrong}");
+            assert!(value(wrong).bytes().is_err(), "{wrong}");
         }
     }
 
