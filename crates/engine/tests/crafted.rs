@@ -81,8 +81,7 @@ fn a_giant_log_position_in_a_leaf_does_not_spoil_a_salvage() {
 
 /// Puts the image of a leaf where none is; its checksum fits afterwards.
 fn put_into_free_slot(disk: &SimDisk, mut image: Vec<u8>) {
-    let checksum = crc32c::crc32c(&image[8..]);
-    image[4..8].copy_from_slice(&checksum.to_le_bytes());
+    seal_leaf(&mut image);
     disk.corrupt("leaves.db", |file| {
         let free = file.chunks_exact_mut(4096).find(|slot| !slot.starts_with(b"FL")).unwrap();
         free.copy_from_slice(&image);
@@ -184,11 +183,9 @@ fn senseless_measures_are_refused() {
         (segment, 1 << 63),
     ] {
         let disk = closed();
-        disk.corrupt("FORESHORE", |bytes| {
+        with_meta(&disk, |bytes| {
             bytes[24..32].copy_from_slice(&u64::to_le_bytes(segment_bytes));
             bytes[32..40].copy_from_slice(&u64::to_le_bytes(ring_bytes));
-            let checksum = crc32c::crc32c(&bytes[..44]);
-            bytes[44..].copy_from_slice(&checksum.to_le_bytes());
         });
         let refused = open(&disk).map(|_| ()).unwrap_err();
         let named = matches!(&refused, Error::Incompatible { detail, .. } if detail.contains("FORESHORE"));
@@ -200,10 +197,8 @@ fn senseless_measures_are_refused() {
 #[test]
 fn leaves_too_large_for_the_log_buffer_are_refused() {
     let disk = closed();
-    disk.corrupt("FORESHORE", |bytes| {
+    with_meta(&disk, |bytes| {
         bytes[20..24].copy_from_slice(&32768u32.to_le_bytes());
-        let checksum = crc32c::crc32c(&bytes[..44]);
-        bytes[44..].copy_from_slice(&checksum.to_le_bytes());
     });
     let refused = open(&disk).map(|_| ()).unwrap_err();
     assert!(matches!(refused, Error::Incompatible { .. }), "{refused}");
@@ -307,8 +302,7 @@ fn set_chunk_counts(disk: &SimDisk, count: u32) -> usize {
                     found += 1;
                 }
             }
-            let checksum = crc32c::crc32c(&leaf[8..]);
-            leaf[4..8].copy_from_slice(&checksum.to_le_bytes());
+            seal_leaf(leaf);
         }
     });
     found
@@ -326,8 +320,7 @@ fn rows_out_of_order_do_not_keep_a_removal_busy() {
             let [first, last] = [64, 64 + 8 * 8].map(|slot| leaf[slot..slot + 8].to_vec());
             leaf[64..72].copy_from_slice(&last);
             leaf[128..136].copy_from_slice(&first);
-            let checksum = crc32c::crc32c(&leaf[8..]);
-            leaf[4..8].copy_from_slice(&checksum.to_le_bytes());
+            seal_leaf(leaf);
         }
     });
     let refused = open(&disk).unwrap().byte_table("t").unwrap().remove_range(..).unwrap_err();
@@ -345,8 +338,7 @@ fn a_giant_key_is_damage() {
         for leaf in file.chunks_exact_mut(4096).filter(|leaf| leaf.starts_with(b"FL") && leaf[40] == 25) {
             let suffix_len = 64 + 24 * 8 + 2;
             leaf[suffix_len..suffix_len + 2].copy_from_slice(&1100_u16.to_le_bytes());
-            let checksum = crc32c::crc32c(&leaf[8..]);
-            leaf[4..8].copy_from_slice(&checksum.to_le_bytes());
+            seal_leaf(leaf);
         }
     });
     let told = open(&disk).unwrap().byte_table("t").unwrap().pop_last().unwrap_err();
@@ -752,7 +744,6 @@ fn malform(leaf: &mut [u8], rng: &mut Rng) -> Vec<String> {
         }
         did.push(format!("word {word}: {bytes:02x?}"));
     }
-    let checksum = crc32c::crc32c(&leaf[8..]);
-    leaf[4..8].copy_from_slice(&checksum.to_le_bytes());
+    seal_leaf(leaf);
     did
 }

@@ -4,8 +4,10 @@
 //! `FORESHORE_SEED`, `FORESHORE_ROUNDS` (default 10,000 mutants).
 
 mod common;
+mod crafting;
 
 use common::{Rng, env, in_parallel, tiny};
+use crafting::with_meta;
 use foreshore::{Builder, Database, Error, TableOptions};
 use foreshore_io::{SimDisk, Vfs, sim::Crash};
 use std::collections::{BTreeMap, BTreeSet};
@@ -410,10 +412,8 @@ fn salvage(disk: SimDisk, tables: &Tables, what: &str) -> Result<(), Error> {
 fn a_senseless_leaf_size_is_refused() {
     let (disk, _) = victim();
     for leaf_bytes in [0u32, 5000, 12288, 1 << 20, u32::MAX] {
-        disk.corrupt("FORESHORE", |bytes| {
+        with_meta(&disk, |bytes| {
             bytes[20..24].copy_from_slice(&leaf_bytes.to_le_bytes());
-            let checksum = crc32c::crc32c(&bytes[..44]);
-            bytes[44..].copy_from_slice(&checksum.to_le_bytes());
         });
         for rebuild in [false, true] {
             let refused = tiny().rebuild(rebuild).open_on(Arc::new(disk.clone()));

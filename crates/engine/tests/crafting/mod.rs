@@ -86,11 +86,25 @@ pub fn with_leaves<R>(disk: &SimDisk, change: impl FnOnce(&mut [u8], &[usize]) -
         let leaves = of_page.values().filter(of_first).map(chain).max_by_key(Vec::len).unwrap();
         result = Some(change(file, &leaves));
         for leaf in leaves {
-            let checksum = crc32c::crc32c(&file[leaf + 8..leaf + 4096]);
-            file[leaf + 4..leaf + 8].copy_from_slice(&checksum.to_le_bytes());
+            seal_leaf(&mut file[leaf..leaf + 4096]);
         }
     });
     result.unwrap()
+}
+
+/// Has the checksum of this leaf fit.
+pub fn seal_leaf(leaf: &mut [u8]) {
+    let checksum = crc32c::crc32c(&leaf[8..]);
+    leaf[4..8].copy_from_slice(&checksum.to_le_bytes());
+}
+
+/// Changes the file `FORESHORE`, whose checksum fits afterwards.
+pub fn with_meta(disk: &SimDisk, change: impl FnOnce(&mut [u8])) {
+    disk.corrupt("FORESHORE", |bytes| {
+        change(bytes);
+        let checksum = crc32c::crc32c(&bytes[..44]);
+        bytes[44..].copy_from_slice(&checksum.to_le_bytes());
+    });
 }
 
 pub fn page_of(file: &[u8], leaf: usize) -> u64 {
