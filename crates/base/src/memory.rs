@@ -1,4 +1,4 @@
-//! How much memory this process may have: the machine's, or less if a control group around it has a limit, as those of containers and
+//! How much memory this process has, and may have: the machine's, or less if a control group around it has a limit, as those of containers and
 //! services have.
 //!
 //! Why by hand: libraries look at the group that is mounted at the root, which is the process's own in some containers only.
@@ -22,7 +22,16 @@ pub fn allowed() -> Option<u64> {
 
 /// The bytes that a line of `/proc/meminfo` tells, as that which begins with `MemTotal:`; `None` if there is none.
 pub fn of_machine(line: &str) -> Option<u64> {
-    let info = fs::read_to_string("/proc/meminfo").ok()?;
+    bytes_in("/proc/meminfo", line)
+}
+
+/// The bytes that a line of `/proc/self/status` tells, as that which begins with `VmRSS:`; `None` if there is none.
+pub fn of_process(line: &str) -> Option<u64> {
+    bytes_in("/proc/self/status", line)
+}
+
+fn bytes_in(file: &str, line: &str) -> Option<u64> {
+    let info = fs::read_to_string(file).ok()?;
     let kib = info.lines().find_map(|found| found.strip_prefix(line))?;
     Some(kib.trim().strip_suffix(" kB")?.parse::<u64>().ok()? << 10)
 }
@@ -80,6 +89,12 @@ mod tests {
         assert_eq!(limit("0::/above/of/mine\n"), Some(4000));
         set("", "memory.max", "7000");
         assert_eq!(limit(ROOT_GROUPS), Some(7000));
+    }
+
+    #[test]
+    fn a_process_has_less_than_it_had() {
+        let [now, peak] = ["VmRSS:", "VmHWM:"].map(|line| of_process(line).expect("Linux tells it"));
+        assert!((1..=peak).contains(&now), "{now}, {peak}");
     }
 
     #[test]

@@ -109,7 +109,8 @@ fn clients(shared: &Shared) -> Vec<(String, String)> {
 }
 
 fn memory(shared: &Shared, stats: &Stats) -> Vec<(String, String)> {
-    let (now, peak) = (status_bytes("VmRSS:"), status_bytes("VmHWM:"));
+    // 0 if the operating system does not tell.
+    let [now, peak] = ["VmRSS:", "VmHWM:"].map(|kind| memory::of_process(kind).unwrap_or(0));
     vec![
         field("used_memory", now),
         field("used_memory_human", human(now)),
@@ -199,14 +200,6 @@ fn cpu() -> Vec<(String, String)> {
         .into_iter()
         .filter_map(|(name, nth)| Some(field(name, seconds(nth - 3)?)))
         .collect()
-}
-
-/// Memory of the process, of this kind; 0 if the operating system does not tell.
-fn status_bytes(kind: &str) -> u64 {
-    let status = read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix(kind)).unwrap_or_default();
-    let kib = line.trim_start().split(' ').next().and_then(|kib| kib.parse::<u64>().ok());
-    kib.unwrap_or_default() << 10
 }
 
 /// As people write it: `1.50M`.

@@ -228,8 +228,5 @@ pub fn resident_bytes() -> usize {
 
 /// Memory of this process, of this kind.
 pub fn status_bytes(kind: &str) -> usize {
-    let status = std::fs::read_to_string("/proc/self/status").expect("Linux tells it");
-    let line = status.lines().find_map(|line| line.strip_prefix(kind)).expect("a line for it");
-    let kib: usize = line.trim().trim_end_matches(" kB").parse().expect("a number");
-    kib << 10
+    foreshore_base::memory::of_process(kind).expect("Linux tells it") as usize
 }

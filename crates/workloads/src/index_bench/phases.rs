@@ -250,9 +250,7 @@ fn mixed<K: Keys>(
 
 /// Resident memory of the process, 0 where `/proc` is missing.
 pub fn resident_bytes() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let kib = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    kib.and_then(|kib| kib.trim().strip_suffix(" kB")?.parse::<u64>().ok()).unwrap_or(0) << 10
+    foreshore_base::memory::of_process("VmRSS:").unwrap_or(0)
 }
 
 #[cfg(test)]
