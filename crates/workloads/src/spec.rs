@@ -2,7 +2,7 @@
 
 use crate::keys::{KEY_BYTES_MAX, Keys, VALUE_BYTES_MAX, VALUE_BYTES_MIN};
 use crate::kv::BenchError;
-use crate::sizes::parse_bytes;
+use crate::quantities::parse_bytes;
 use clap::ValueEnum;
 use serde::Serialize;
 use std::path::PathBuf;

@@ -4,9 +4,9 @@
 //! operation waits for, a stall included, is in some latency.
 
 use crate::kv::{BenchError, Progress, Tell};
+use crate::latencies::{Histogram, histogram, micros};
 use crate::threads::{self, Gate};
 use crossbeam_utils::CachePadded;
-use hdrhistogram::Histogram;
 use quanta::Clock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc;
@@ -88,16 +88,6 @@ impl Drop for Ready<'_> {
             self.0.stop.store(true, Relaxed);
         }
     }
-}
-
-/// Latencies from 1 ns to an hour within 1 %: finer than any run repeats, and small enough for the caches.
-fn histogram() -> Histogram<u64> {
-    const HOUR_NS: u64 = 3_600_000_000_000;
-    Histogram::new_with_bounds(1, HOUR_NS, 2).expect("bounds and digits in range")
-}
-
-fn micros(ns: u64) -> f64 {
-    ns as f64 / 1e3
 }
 
 /// Runs `threads` workers. `worker(thread)` makes a thread's worker, on that thread.

@@ -1,7 +1,7 @@
 //! What every transactional run is asked to do: the flags that `foreshore bench` and `peers bench` share.
 
 use crate::kv::{BenchError, Tell};
-use crate::sizes::parse_bytes;
+use crate::quantities::parse_bytes;
 use crate::spec::{Durability, THREADS_MAX};
 use crate::tx_report::TxReport;
 use crate::tx_store::TxStore;

@@ -7,10 +7,10 @@ mod on_tables;
 mod tx_bench;
 
 use crate::failure::{Failure, Outcome};
-use crate::stats::parse_seconds;
 use clap::{Args, Subcommand};
 use foreshore_workloads::insert::InsertSpec;
 use foreshore_workloads::mix::MixSpec;
+use foreshore_workloads::parse_seconds;
 use foreshore_workloads::readers::ReadersSpec;
 use foreshore_workloads::rows::RowsSpec;
 use foreshore_workloads::tpcc::TpccSpec;

@@ -5,8 +5,8 @@
 
 use crate::demo::message::{self, Message};
 use crate::failure::{Failure, Outcome};
+use foreshore_workloads::latencies::{Histogram, histogram, micros};
 use foreshore_workloads::tpcc::Trace;
-use hdrhistogram::Histogram;
 use std::io::Read;
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
@@ -141,15 +141,9 @@ impl Interval {
     }
 }
 
-/// Latencies from 1 ns to an hour within 1 %.
-fn histogram() -> Histogram<u64> {
-    const HOUR_NS: u64 = 3_600_000_000_000;
-    Histogram::new_with_bounds(1, HOUR_NS, 2).expect("bounds and digits in range")
-}
-
 /// A quantile in microseconds; 0 if there is none.
 pub fn quantile_us(latency_ns: &Histogram<u64>, quantile: f64) -> f64 {
-    latency_ns.value_at_quantile(quantile) as f64 / 1e3
+    micros(latency_ns.value_at_quantile(quantile))
 }
 
 /// A journal that still grows.

@@ -11,6 +11,7 @@ use crate::args::{DbArgs, is_database};
 use crate::failure::{Failure, Outcome};
 use crate::signals::reader_is_gone;
 use clap::Args;
+use foreshore_workloads::parse_seconds;
 use outside::Outside;
 use std::time::Duration;
 
@@ -97,12 +98,4 @@ fn watch(args: &StatsArgs, every: Duration) -> Outcome {
         }
     }
     Ok(())
-}
-
-/// Reads a positive number of seconds, such as `0.5`.
-pub fn parse_seconds(text: &str) -> Result<Duration, String> {
-    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    seconds
-        .filter(|seconds| !seconds.is_zero())
-        .ok_or_else(|| "expected seconds such as 1 or 0.5".to_string())
 }

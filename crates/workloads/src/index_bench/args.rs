@@ -2,6 +2,7 @@
 
 use super::{Options, PhaseResult, Plan};
 use crate::kv::BenchError;
+use crate::quantities::parse_seconds;
 use clap::ValueEnum;
 use serde::Serialize;
 use std::time::Duration;
@@ -31,7 +32,7 @@ pub struct IndexArgs {
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: u16,
     /// Seconds of each phase but the inserts, which take as long as they take
-    #[arg(long, default_value = "3", value_parser = seconds)]
+    #[arg(long, default_value = "3", value_parser = parse_seconds)]
     pub seconds: Duration,
     /// Let BTreeMap and the maps of others have huge pages, as Foreshore's have by themselves
     #[arg(long)]
@@ -42,11 +43,6 @@ pub struct IndexArgs {
     /// Print one JSON object per phase
     #[arg(long)]
     pub json: bool,
-}
-
-fn seconds(text: &str) -> Result<Duration, &'static str> {
-    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    seconds.filter(|seconds| !seconds.is_zero()).ok_or("expected more than nothing, and less than for ever")
 }
 
 impl IndexArgs {
