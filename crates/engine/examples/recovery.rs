@@ -4,10 +4,11 @@
 //!
 //! A process writes ROWS (2,000,000) rows in random order, each a commit of its own with 4 bytes of key and VALUE_BYTES
 //! (100), and aborts without a checkpoint. With CHANGED it loads them, closes the database, opens it again, and writes so many of
-//! them anew: then redo must read their leaves from disk. Then REPEATS (5) processes open the database, one after another, with THREADS
-//! (one per core) that redo, check every row, and abort as well: so each finds the whole log again. DIR must be absent or
-//! empty; what was made there stays. `MB_per_core_s` divides by the processor time of the whole opening, that of the
-//! kernel included: on a machine that does other things beside, it says more than the clock.
+//! them anew: then redo must read their leaves from disk. (With 0 there is nothing to redo: that is the time of opening by itself.)
+//! Then REPEATS (5) processes open the database, one after another, with THREADS (one per core) that redo, check every row, and abort
+//! as well: so each finds the whole log again. DIR must be absent or empty; what was made there stays. `MB_per_core_s` divides by the
+//! processor time of the whole opening, that of the kernel included: on a machine that does other things beside, it says more than the
+//! clock.
 
 use foreshore::{Builder, Database, Durability, Result};
 use std::process::Command;
@@ -29,7 +30,7 @@ fn main() -> Result<()> {
     let args: Vec<String> = std::env::args().collect();
     let number = |i: usize, default| args.get(i).map_or(default, |n| n.parse().expect("a number"));
     let case = Case {
-        dir: args.get(1).expect("usage: recovery DIR [ROWS] [VALUE_BYTES] [REPEATS] [THREADS]").clone(),
+        dir: args.get(1).expect("usage: recovery DIR [ROWS] [VALUE_BYTES] [REPEATS] [THREADS] …").clone(),
         rows: number(2, 2_000_000) as u32,
         value_bytes: number(3, 100),
         repeats: number(4, 5),
