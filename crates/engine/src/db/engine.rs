@@ -10,7 +10,7 @@ use crate::db::tables::Tables;
 use crate::db::upkeep::Upkeep;
 use crate::error::{Error, Result};
 use crate::log::Durability;
-use crate::recovery::{self, Recovered};
+use crate::recovery::{self, Recovered, Work};
 use crate::spread::{Held, Spread};
 use crate::threads::is_of_an_engine;
 use crate::tree::Tree;
@@ -33,7 +33,9 @@ pub(crate) struct Engine {
     durability: Durability,
     vfs: Arc<dyn Vfs>,
     upkeep: Arc<Upkeep>,
-    opened: Opened,
+    /// What there was to do when it was opened, and how long that took.
+    recovery: Work,
+    open_ns: u64,
     /// What came of closing it. Held while that is under way.
     closed: Mutex<Option<Result<()>>>,
     /// Held until the last handle is gone; dropped last. What outlives it, such as the range of an ended transaction or a
@@ -41,32 +43,13 @@ pub(crate) struct Engine {
     _lock: Box<dyn Send + Sync>,
 }
 
-/// What opening took.
-struct Opened {
-    redo_bytes: u64,
-    redo_records: u64,
-    undone: u64,
-    open_ns: u64,
-}
-
 impl Engine {
     pub fn open(vfs: Arc<dyn Vfs>, options: Builder) -> Result<Arc<Self>> {
         let started = Instant::now();
         meta::ensure_not_foreign(&*vfs, options.backup)?;
         let lock = lock(&*vfs)?;
-        let recovered = recovery::open(&vfs, &options)?;
-        let Recovered {
-            vfs,
-            core,
-            directory,
-            trees,
-            next_id,
-            redo_lsn,
-            redo_bytes,
-            redo_records,
-            undone,
-            prepared,
-        } = recovered;
+        let Recovered { vfs, core, directory, trees, next_id, redo_lsn, work, prepared } =
+            recovery::open(&vfs, &options)?;
         let upkeep = Upkeep::start(core.clone(), directory, &options, redo_lsn);
         Ok(Arc::new(Self {
             upkeep: upkeep.inspect_err(|_| core.forget_tables())?,
@@ -76,7 +59,8 @@ impl Engine {
             prepared: Prepared::new(prepared),
             tables: Tables::new(core.clone(), trees, next_id, options),
             core,
-            opened: Opened { redo_bytes, redo_records, undone, open_ns: started.elapsed().as_nanos() as u64 },
+            recovery: work,
+            open_ns: started.elapsed().as_nanos() as u64,
             closed: Mutex::new(None),
             _lock: lock,
         }))
@@ -222,10 +206,10 @@ impl Engine {
             splits: self.core.splits.load(Relaxed),
             absorbs: self.core.absorbs.load(Relaxed),
             checkpoints: self.upkeep.checkpoints(),
-            redo_bytes: self.opened.redo_bytes,
-            redo_records: self.opened.redo_records,
-            open_ns: self.opened.open_ns,
-            undone_at_open: self.opened.undone,
+            redo_bytes: self.recovery.redo_bytes,
+            redo_records: self.recovery.redo_records,
+            open_ns: self.open_ns,
+            undone_at_open: self.recovery.undone,
             commits,
             rollbacks,
             transactions: self.core.txns.slots.leased() as u64,

@@ -54,12 +54,18 @@ pub(crate) struct Recovered {
     pub trees: Vec<Arc<Tree>>,
     pub next_id: u32,
     pub redo_lsn: Lsn,
+    pub work: Work,
+    /// Transactions that have prepared, by their global ids.
+    pub prepared: BTreeMap<Vec<u8>, Txn>,
+}
+
+/// What there was to do.
+#[derive(Default)]
+pub(crate) struct Work {
     pub redo_bytes: u64,
     pub redo_records: u64,
     /// Transactions that were undone.
     pub undone: u64,
-    /// Transactions that have prepared, by their global ids.
-    pub prepared: BTreeMap<Vec<u8>, Txn>,
 }
 
 pub(crate) fn open(vfs: &Arc<dyn Vfs>, options: &Builder) -> Result<Recovered> {
@@ -112,9 +118,7 @@ fn create(vfs: &Arc<dyn Vfs>, options: &Builder) -> Result<Recovered> {
         trees: vec![Arc::new(catalog)],
         next_id: FIRST.0,
         redo_lsn: Lsn::ZERO,
-        redo_bytes: 0,
-        redo_records: 0,
-        undone: 0,
+        work: Work::default(),
         prepared: BTreeMap::new(),
     })
 }
@@ -159,20 +163,8 @@ fn recover(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<Recover
     adopt_extents(&core, trees.iter().filter_map(|tree| tree.chunks.get()))?;
     let finished = finish_transactions(&core, analysis, &trees);
     let (undone, prepared) = finished.inspect_err(|_| core.forget_tables())?;
-    let redo_bytes = end - redo_lsn;
-    let vfs = vfs.clone();
-    Ok(Recovered {
-        vfs,
-        core,
-        directory,
-        trees,
-        next_id,
-        redo_lsn,
-        redo_bytes,
-        redo_records,
-        undone,
-        prepared,
-    })
+    let work = Work { redo_bytes: end - redo_lsn, redo_records, undone };
+    Ok(Recovered { vfs: vfs.clone(), core, directory, trees, next_id, redo_lsn, work, prepared })
 }
 
 /// Undoes transactions without an end, and takes up again those that have prepared. What finds no space for that gets its locks and
