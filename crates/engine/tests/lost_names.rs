@@ -6,7 +6,7 @@ mod losses;
 use common::tiny;
 use foreshore::{ByteTable, Database, Error};
 use foreshore_io::{SimDisk, sim::Crash};
-use losses::{lose_directory, lose_leaves, lose_newest};
+use losses::{lose_directory, lose_leaves, lose_newest, salvage, salvage_cut_short};
 use std::sync::Arc;
 
 /// Tables do not go with the leaf that holds their names: they get others, and keep their rows and their large values, wherever the
@@ -24,7 +24,6 @@ fn a_rebuild_gives_names_to_tables_that_have_lost_theirs() {
     drop((whole, late, chunks, extents));
     db.close().unwrap();
 
-    let rebuild = |disk: &SimDisk| tiny().rebuild(true).open_on(Arc::new(disk.clone()));
     let verify = |db: Database, disk: &SimDisk, what: &str| {
         let names = ["recovered-16", "recovered-17", "recovered-19", "recovered-20"];
         assert_eq!(db.tables().unwrap(), names, "{what}");
@@ -54,24 +53,7 @@ fn a_rebuild_gives_names_to_tables_that_have_lost_theirs() {
             lose_directory(&left);
         }
         assert!(matches!(tiny().open_on(Arc::new(left.clone())), Err(Error::Corrupt { .. })));
-        let copy = |crash_at| {
-            let disk = left.after_crash(Crash::PowerLoss, 1);
-            disk.crash_at(crash_at);
-            disk
-        };
-        let undisturbed = copy(u64::MAX);
-        let db = rebuild(&undisturbed).unwrap();
-        let events = undisturbed.events();
-        verify(db, &undisturbed, &format!("with directory: {with_directory}"));
-        for (event, crash) in
-            (0..events).flat_map(|event| [Crash::ProcessKill, Crash::PowerLoss].map(|crash| (event, crash)))
-        {
-            let disk = copy(event);
-            drop(rebuild(&disk));
-            let disk = disk.after_crash(crash, event);
-            let db = tiny().open_on(Arc::new(disk.clone())).or_else(|_| rebuild(&disk)).unwrap();
-            verify(db, &disk, &format!("with directory: {with_directory}, {crash:?} at event {event}"));
-        }
+        salvage_cut_short(&left, &format!("with directory: {with_directory}"), verify);
     }
 }
 
@@ -135,32 +117,16 @@ fn a_salvage_with_an_older_catalog_keeps_large_values() {
     lose_directory(&disk);
     lose_newest(&disk, |table, _| table == 1);
 
-    let left = |crash_at| {
-        let disk = disk.after_crash(Crash::PowerLoss, 1);
-        disk.crash_at(crash_at);
-        disk
-    };
-    let rebuild = |disk: &SimDisk| tiny().rebuild(true).open_on(Arc::new(disk.clone()));
-    let verify = |db: &Database, what: &str| {
+    let look = |db: &Database, what: &str| {
         assert_eq!(db.tables().unwrap(), ["t", "without"], "{what}");
         ensure_large(&db.byte_table("t").unwrap(), what);
         db.check().unwrap_or_else(|e| panic!("{what}: {e}"));
     };
-    let whole = left(u64::MAX);
-    let db = rebuild(&whole).unwrap();
-    let events = whole.events();
-    verify(&db, "whole");
-    db.close().unwrap();
-    verify(&tiny().open_on(Arc::new(whole)).unwrap(), "opened again");
-    for (event, crash) in
-        (0..events).flat_map(|event| [Crash::ProcessKill, Crash::PowerLoss].map(|crash| (event, crash)))
-    {
-        let disk = left(event);
-        drop(rebuild(&disk));
-        let disk = disk.after_crash(crash, event);
-        let db = tiny().open_on(Arc::new(disk.clone())).or_else(|_| rebuild(&disk)).unwrap();
-        verify(&db, &format!("{crash:?} at event {event}"));
-    }
+    salvage_cut_short(&disk, "salvaged", |db, disk, what| {
+        look(&db, what);
+        db.close().unwrap();
+        look(&tiny().open_on(Arc::new(disk.clone())).unwrap(), what);
+    });
 }
 
 /// Of a catalog with several leaves the one that tells the highest id may be newer than the one with a table's row. And a table may be
@@ -233,7 +199,6 @@ fn a_rebuild_closes_the_gaps_of_the_catalog() {
         if !with_directory {
             lose_directory(&left);
         }
-        let rebuild = |disk: &SimDisk| tiny().rebuild(true).open_on(Arc::new(disk.clone()));
         let verify = |db: &Database, what: &str| {
             let names = db.tables().unwrap();
             let renamed = names.iter().filter(|name| name.starts_with("recovered-")).count();
@@ -255,7 +220,7 @@ fn a_rebuild_closes_the_gaps_of_the_catalog() {
             db.check().unwrap_or_else(|e| panic!("{what}: {e}"));
         };
         let whole = left.after_crash(Crash::PowerLoss, 1);
-        let db = rebuild(&whole).unwrap_or_else(|e| panic!("{what}: {e}"));
+        let db = salvage(&whole).unwrap_or_else(|e| panic!("{what}: {e}"));
         let events = whole.events();
         verify(&db, &what);
         db.close().unwrap();
@@ -264,9 +229,9 @@ fn a_rebuild_closes_the_gaps_of_the_catalog() {
             let what = format!("{what}, {crash:?} at event {event}");
             let disk = left.after_crash(Crash::PowerLoss, 1);
             disk.crash_at(event);
-            drop(rebuild(&disk));
+            drop(salvage(&disk));
             let disk = disk.after_crash(crash, event);
-            let db = tiny().open_on(Arc::new(disk.clone())).or_else(|_| rebuild(&disk));
+            let db = tiny().open_on(Arc::new(disk.clone())).or_else(|_| salvage(&disk));
             verify(&db.unwrap_or_else(|e| panic!("{what}: {e}")), &what);
         }
     }

@@ -10,7 +10,7 @@ use foreshore_io::{
     SimDisk,
     sim::{Crash, Repeat},
 };
-use losses::{lose_directory, lose_leaves, lose_newest};
+use losses::{lose_directory, lose_leaves, lose_newest, salvage, salvage_cut_short};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -95,28 +95,12 @@ fn a_salvage_that_was_cut_short_loses_no_large_value() {
     lose_directory(&left);
     lose_newest(&left, |table, _| table == 16);
 
-    let copy = |crash_at| {
-        let disk = left.after_crash(Crash::PowerLoss, 1);
-        disk.crash_at(crash_at);
-        disk
-    };
-    let salvage = |disk: &SimDisk| tiny().rebuild(true).open_on(Arc::new(disk.clone()));
-    let whole = copy(u64::MAX);
-    let salvaged = salvage(&whole).unwrap();
-    let events = whole.events();
-    drop(salvaged);
-    for event in 0..events {
-        for crash in [Crash::ProcessKill, Crash::PowerLoss] {
-            let disk = copy(event);
-            drop(salvage(&disk));
-            let disk = disk.after_crash(crash, event);
-            let open = || tiny().open_on(Arc::new(disk.clone())).or_else(|_| salvage(&disk)).unwrap();
-            drop(open()); // removes what is marked
-            let value = open().byte_table("t").unwrap().get(b"k");
-            let value = value.unwrap_or_else(|e| panic!("{crash:?} at event {event}: {e}"));
-            assert_eq!(value.as_deref(), Some(&[1; 20_000][..]), "{crash:?} at event {event}");
-        }
-    }
+    salvage_cut_short(&left, "salvaged", |db, disk, what| {
+        drop(db); // what is marked is removed
+        let db = tiny().open_on(Arc::new(disk.clone())).or_else(|_| salvage(disk)).unwrap();
+        let value = db.byte_table("t").unwrap().get(b"k").unwrap_or_else(|e| panic!("{what}: {e}"));
+        assert_eq!(value.as_deref(), Some(&[1; 20_000][..]), "{what}");
+    });
 }
 
 /// A leaf that is lost costs its own rows: a salvage opens with the others, and lets none of their large values go.
@@ -164,7 +148,6 @@ fn a_salvage_opens_without_leftmost_leaves() {
     lose_directory(&disk);
     lose_leaves(&disk, |table, leftmost| leftmost && [LATE, LOST, HIDDEN].contains(&table));
 
-    let salvage = |disk: &SimDisk| tiny().rebuild(true).open_on(Arc::new(disk.clone()));
     let verify = |db: Database, disk: &SimDisk, what: &str| {
         let table = |name: &str| db.byte_table(name).unwrap();
         assert_eq!(table("whole").range(..).map(Result::unwrap).count(), 200, "{what}");
@@ -190,25 +173,7 @@ fn a_salvage_opens_without_leftmost_leaves() {
         let value = db.byte_table("whole").unwrap().get(b"new").unwrap();
         assert_eq!(value.as_deref(), Some(&[3; 100_000][..]), "{what}");
     };
-    let left = disk;
-    let copy = |crash_at| {
-        let disk = left.after_crash(Crash::PowerLoss, 1);
-        disk.crash_at(crash_at);
-        disk
-    };
-    let whole = copy(u64::MAX);
-    let db = salvage(&whole).unwrap();
-    let events = whole.events();
-    verify(db, &whole, "salvaged");
-    for (event, crash) in
-        (0..events).flat_map(|event| [Crash::ProcessKill, Crash::PowerLoss].map(|crash| (event, crash)))
-    {
-        let disk = copy(event);
-        drop(salvage(&disk));
-        let disk = disk.after_crash(crash, event);
-        let db = tiny().open_on(Arc::new(disk.clone())).or_else(|_| salvage(&disk)).unwrap();
-        verify(db, &disk, &format!("{crash:?} at event {event}"));
-    }
+    salvage_cut_short(&disk, "salvaged", verify);
 }
 
 /// The catalog's leaf that says which id was the highest may be from before the last table was made, and the leaves of that be lost:
@@ -344,7 +309,6 @@ fn a_salvage_takes_leaves_from_before_a_split() {
         let lsn = |leaf: &&mut [u8]| u64::from_le_bytes(leaf[16..24].try_into().unwrap());
         bytes.chunks_mut(4096).filter(is_first).max_by_key(lsn).unwrap().fill(0);
     });
-    let salvage = |disk: &SimDisk| tiny().rebuild(true).open_on(Arc::new(disk.clone()));
     let verify = |db: &Database, what: &str| {
         db.check().unwrap_or_else(|e| panic!("{what}: {e}"));
         let table = db.byte_table("t").unwrap();

@@ -1,6 +1,9 @@
-//! What a disk may lose of a database with leaves of 4096 bytes.
+//! What a disk may lose of a database with leaves of 4096 bytes, and the salvage of what is left.
 
-use foreshore_io::SimDisk;
+use crate::common::tiny;
+use foreshore::{Database, Result};
+use foreshore_io::{SimDisk, sim::Crash};
+use std::sync::Arc;
 
 const LEAF: usize = 4096;
 
@@ -40,4 +43,33 @@ pub fn lose_directory(disk: &SimDisk) -> String {
     let directory = disk.names().into_iter().find(|name| name.starts_with("directory-")).unwrap();
     disk.corrupt(&directory, |bytes| bytes.fill(1));
     directory
+}
+
+/// Opens what is left, as the last resort.
+pub fn salvage(left: &SimDisk) -> Result<Database> {
+    tiny().rebuild(true).open_on(Arc::new(left.clone()))
+}
+
+/// Shows `verify` what a salvage makes of what is left, and what is opened after one that was cut short, wherever that was. It is given
+/// the database, its disk, and `what` that is.
+pub fn salvage_cut_short(left: &SimDisk, what: &str, verify: impl Fn(Database, &SimDisk, &str)) {
+    let copy = |crash_at| {
+        let disk = left.after_crash(Crash::PowerLoss, 1);
+        disk.crash_at(crash_at);
+        disk
+    };
+    let whole = copy(u64::MAX);
+    let db = salvage(&whole).unwrap_or_else(|e| panic!("{what}: {e}"));
+    let events = whole.events();
+    verify(db, &whole, what);
+    for event in 0..events {
+        for crash in [Crash::ProcessKill, Crash::PowerLoss] {
+            let what = format!("{what}, {crash:?} at event {event}");
+            let disk = copy(event);
+            drop(salvage(&disk));
+            let disk = disk.after_crash(crash, event);
+            let db = tiny().open_on(Arc::new(disk.clone())).or_else(|_| salvage(&disk));
+            verify(db.unwrap_or_else(|e| panic!("{what}: {e}")), &disk, &what);
+        }
+    }
 }
