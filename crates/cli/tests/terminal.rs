@@ -151,3 +151,20 @@ fn what_is_pasted_is_run_line_by_line_until_one_fails() {
     typed.quit();
     assert_eq!(shell.ok(&["scan", "--table", "t"]), "a\t1\nb\t2 3\n");
 }
+
+/// The next apostrophe may be many lines below: what stands between the two is no value, nor is it passed over in silence.
+#[test]
+fn an_apostrophe_or_a_backslash_in_a_word_joins_no_lines() {
+    let shell = Shell::new();
+    let mut typed = Typed::begin(&shell);
+    for (wrong, behind) in [("put t a it's", "put t c that's"), ("put t d C:\\", ".tables")] {
+        typed.types(format!("{PASTE_BEGINS}begin\n{wrong}\nput t b 1\n{behind}\ncommit\n{PASTE_ENDS}\r"));
+        typed.until("a quote is not closed").until("3 were not run").until("foreshore*> ");
+        typed.types("rollback\r").until("foreshore> ");
+    }
+    // A quote that is never closed is told where it was opened, with what it would have taken in.
+    typed.types(format!("{PASTE_BEGINS}put t a 1\nput t b '2\nput t c 3\n\nput t d 4{PASTE_ENDS}\r"));
+    typed.until("a quote is not closed").until("2 were not run").until("foreshore> ");
+    typed.quit();
+    assert_eq!(shell.ok(&["scan", "--table", "t"]), "a\t1\n");
+}

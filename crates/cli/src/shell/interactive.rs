@@ -10,7 +10,6 @@ use rustyline::error::ReadlineError;
 use rustyline::history::DefaultHistory;
 use rustyline::{CompletionType, Config, Editor};
 use std::io;
-use std::mem;
 use std::path::{Path, PathBuf};
 
 /// Lines that are kept.
@@ -103,20 +102,39 @@ fn run_entered(session: &mut Session, entered: &str) -> Outcome<Next> {
     Ok(Next::Line)
 }
 
-/// The lines. One in which a quote is open goes on in the next: a value may have line breaks.
-fn split(entered: &str) -> Vec<String> {
-    let (mut lines, mut open) = (Vec::new(), String::new());
-    for line in entered.lines() {
-        if !open.is_empty() {
-            open.push('\n');
-        }
-        open.push_str(line);
-        if shlex::split(&open).is_some() {
-            lines.extend(Some(mem::take(&mut open)).filter(|line| !line.trim().is_empty()));
+/// The lines. One in which a quote is open goes on in the next: a value may have line breaks. Where nothing closes the quote, its
+/// first line is to fail, and those behind it are lines of their own, which it leaves out.
+fn split(entered: &str) -> Vec<&str> {
+    let (mut lines, mut open, mut begin, mut end) = (Vec::new(), None, 0, 0);
+    for line in entered.split_inclusive('\n') {
+        end += line.len();
+        open = open_behind(line, open);
+        if open.is_none() {
+            lines.push(entered[begin..end].trim_end_matches('\n'));
+            begin = end;
         }
     }
-    lines.extend(Some(open).filter(|rest| !rest.is_empty()));
+    lines.extend(entered[begin..].lines());
+    lines.retain(|line| !line.trim().is_empty());
     lines
+}
+
+/// The quote that is open behind `line`, if the next line belongs to it; `open` is the one before it. It has begun a word: an
+/// apostrophe within one is a slip, as in it's, and would take in all lines up to the next slip.
+fn open_behind(line: &str, mut open: Option<char>) -> Option<char> {
+    let (mut before, mut has_begun_word) = (' ', true);
+    let mut rest = line.chars();
+    while let Some(char) = rest.next() {
+        match (open, char) {
+            (Some(quote), _) if char == quote => open = None,
+            (None | Some('"'), '\\') => _ = rest.next(),
+            (None, '\'' | '"') => (open, has_begun_word) = (Some(char), before.is_ascii_whitespace()),
+            (None, '#') if before.is_ascii_whitespace() => return None, // a comment
+            _ => {}
+        }
+        before = char;
+    }
+    open.filter(|_| has_begun_word)
 }
 
 /// Adds how many of the lines a failure leaves out.
@@ -161,5 +179,23 @@ impl History {
             tell(format_args!("the history is not saved to {}: {error}", file.display()));
             self.0 = None;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_word_that_begins_with_a_quote_goes_on_in_the_next_line() {
+        for whole in
+            ["put t a '1\n2'", "put t \"a\n\\\"\n\" 'b\n'", "put t a '1\nit'\\''s'", "put t a'b c'd e"]
+        {
+            assert_eq!(split(&format!("first\n{whole}\n\nlast")), ["first", whole, "last"]);
+        }
+        for slip in ["it's", "'a'b'c", "C:\\", "# 'tis", "a\\ 'b", "\"a\" b'"] {
+            assert_eq!(split(&format!("{slip}\nlast '\n'")), [slip, "last '\n'"]);
+        }
+        assert_eq!(split("a 'b\n\nc \"\nd"), ["a 'b", "c \"", "d"], "nothing closes it");
     }
 }
