@@ -314,6 +314,20 @@ fn a_dump_does_without_columns_that_are_lost() {
     assert!(!shell.path("rows").exists());
 }
 
+/// The columns of a very wide table are a large value: it can be damaged where its key is not.
+#[test]
+fn columns_that_are_lost_may_be_a_large_value() {
+    let shell = Shell::new();
+    let columns: Vec<_> = (0..200).map(|n| format!("column_with_a_long_name_{n}")).collect();
+    shell.write("t.csv", format!("{}\n{}\n", columns.join(","), ["1"; 200].join(",")));
+    shell.ok(&["load", "--table", "wide", "--key", &columns[0], "t.csv"]);
+    damage_leaves(&shell, columns[150].as_bytes());
+    let complaint = shell.fails(3, &["scan", "--table", "wide"]);
+    assert!(complaint.contains("drop --table foreshore.schemas"), "{complaint}");
+    shell.ok(&["drop", "--table", "foreshore.schemas"]);
+    assert!(shell.ok(&["scan", "--table", "wide"]).contains("\t1,1,1,"));
+}
+
 /// A table made by `load` and one without columns, salvaged without the leaf that says so.
 fn without_schemas() -> Shell {
     let shell = Shell::new();
