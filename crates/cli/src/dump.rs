@@ -8,9 +8,11 @@ use crate::output::tell;
 use crate::progress::Meter;
 use crate::schema::{SCHEMAS, Schema};
 use crate::table_kind::TableKind;
+use crate::text::shortened;
 use crate::whole_file::WholeFile;
 use clap::Args;
-use foreshore::Database;
+use foreshore::{Database, Error};
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -84,14 +86,9 @@ fn dump(args: &DumpArgs, db: &Database, names: &[String], out: &mut impl Write) 
     let wanted = args.table.as_ref().map_or(names, std::slice::from_ref);
     dump_indexes(db, wanted, args.format, out)?;
     // Schemas first: whoever restores them hears of a table that has others before its rows get any company.
-    let described = match &args.table {
-        Some(table) => dump_schema(db, table, args.format, out),
-        None if names.iter().any(|name| name == SCHEMAS) => dump_schemas(db, args.format, out),
-        None => Ok(()),
-    };
-    let damage = match described {
+    let damage = match dump_schemas(args, db, wanted, out) {
         Err(damage) if damage.kind == Kind::Corrupt => Some(without_schemas(args, damage)?),
-        _ => described.map(|()| None)?,
+        described => described.map(|()| None)?,
     };
     let mut tables = wanted.iter().filter(|name| args.table.is_some() || *name != SCHEMAS);
     tables.try_for_each(|name| dump_table(db, name, args.format, out))?;
@@ -120,50 +117,62 @@ fn dump_indexes(db: &Database, names: &[String], format: Format, out: &mut impl 
             rows.push((name, kind.to_string()));
         }
     }
+    dump_rows_of(INDEXES, &rows, format, out)
+}
+
+/// Writes the rows that describe tables; nothing at all if there are none.
+///
+/// Errors: corruption, after all are written that can be read; it names the tables whose rows cannot.
+fn dump_schemas(args: &DumpArgs, db: &Database, wanted: &[String], out: &mut impl Write) -> Outcome {
+    let mut names: BTreeSet<String> = wanted.iter().cloned().collect();
+    if args.table.is_none() {
+        names.extend(Schema::tables(db)); // among them those of tables that a rebuild has given other names
+    }
+    let (mut rows, mut damage, mut without) = (Vec::new(), None, Vec::new());
+    for name in names {
+        match Schema::row(db, &name) {
+            Ok(Some(schema)) => rows.push((name, schema)),
+            Ok(None) => {}
+            Err(error @ Error::Corrupt { .. }) => {
+                damage.get_or_insert(error);
+                without.push(format!("{name:?}"));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    dump_rows_of(SCHEMAS, &rows, args.format, out)?;
+    damage.map_or(Ok(()), |damage| {
+        Err(Failure::from(damage).note(format_args!(
+            "columns are kept there, so in this dump those of {} tables are missing, if they have any: {}; these tables are in it \
+             with all rows, and are plain ones of bytes where they are restored without their columns",
+            without.len(),
+            shortened(&without.join(", "))
+        )))
+    })
+}
+
+/// Writes a table of these rows; nothing at all if there are none.
+fn dump_rows_of(
+    table: &str,
+    rows: &[(impl AsRef<[u8]>, impl AsRef<[u8]>)],
+    format: Format,
+    out: &mut impl Write,
+) -> Outcome {
     if rows.is_empty() {
         return Ok(());
     }
-    write_header(out, INDEXES, format)?;
-    rows.iter().try_for_each(|(name, kind)| write_row(out, format, name.as_bytes(), kind.as_bytes()))?;
+    write_header(out, table, format)?;
+    rows.iter().try_for_each(|(key, value)| write_row(out, format, key.as_ref(), value.as_ref()))?;
     write_end(out)
-}
-
-/// Writes the row that describes `table`; nothing at all if there is none.
-fn dump_schema(db: &Database, table: &str, format: Format, out: &mut impl Write) -> Outcome {
-    let Some(schema) = Schema::stored(db, table)? else { return Ok(()) };
-    write_header(out, SCHEMAS, format)?;
-    write_row(out, format, table.as_bytes(), &schema)?;
-    write_end(out)
-}
-
-/// Writes the rows that describe all tables.
-///
-/// Errors: corruption, after those before the damage are written, as a table of their own.
-fn dump_schemas(db: &Database, format: Format, out: &mut impl Write) -> Outcome {
-    write_header(out, SCHEMAS, format)?;
-    match dump_rows(db, SCHEMAS, format, out) {
-        Err(damage) if damage.kind == Kind::Corrupt => {
-            write_end(out)?;
-            Err(damage.note(
-                "columns are kept there, so some are missing in this dump; the tables are in it with all rows, and are plain ones \
-                 of bytes where they are restored without their columns",
-            ))
-        }
-        written => written.and_then(|()| write_end(out)),
-    }
 }
 
 fn dump_table(db: &Database, name: &str, format: Format, out: &mut impl Write) -> Outcome {
     write_header(out, name, format)?;
-    dump_rows(db, name, format, out)?;
-    write_end(out)
-}
-
-fn dump_rows(db: &Database, name: &str, format: Format, out: &mut impl Write) -> Outcome {
     let mut written = Ok(());
     db.byte_table(name)?.scan(.., |key, value| {
         written = write_row(out, format, key, value);
         if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;
-    written
+    written?;
+    write_end(out)
 }

@@ -101,12 +101,23 @@ impl Schema {
     ///
     /// Errors: corruption, which says how to go on without it.
     pub fn stored(db: &Database, table: &str) -> Outcome<Option<Vec<u8>>> {
+        Self::row(db, table).map_err(|error| out_of_reach(table, error))
+    }
+
+    /// As [`Self::stored`]; an error is the engine's, and says nothing of what that is to `table`.
+    pub fn row(db: &Database, table: &str) -> foreshore::Result<Option<Vec<u8>>> {
         match db.existing_byte_table(SCHEMAS) {
-            Some(schemas) if table != SCHEMAS => {
-                schemas.get(table.as_bytes()).map_err(|error| out_of_reach(table, error))
-            }
+            Some(schemas) if table != SCHEMAS => schemas.get(table.as_bytes()),
             _ => Ok(None),
         }
+    }
+
+    /// The tables that are described; those between two damages are unknown.
+    pub fn tables(db: &Database) -> Vec<String> {
+        let Some(schemas) = db.existing_byte_table(SCHEMAS) else { return Vec::new() };
+        let keys = || schemas.range(..).keys_only();
+        let from_both_ends = keys().map_while(Result::ok).chain(keys().rev().map_while(Result::ok));
+        from_both_ends.filter_map(|(table, _)| String::from_utf8(table).ok()).collect()
     }
 
     /// Makes this the schema of `table`.

@@ -328,6 +328,33 @@ fn columns_that_are_lost_may_be_a_large_value() {
     assert!(shell.ok(&["scan", "--table", "wide"]).contains("\t1,1,1,"));
 }
 
+/// Columns on both sides of a leaf that is damaged are in the dump, and the tables whose columns are not are named.
+#[test]
+fn a_dump_has_all_columns_that_can_be_read() {
+    let shell = Shell::new();
+    let db = Database::open(shell.database()).expect("a new database");
+    let schemas = db.byte_table("foreshore.schemas").expect("a new table");
+    for n in 0..20 {
+        let name = format!("table-{n:02}");
+        db.byte_table(&name).and_then(|table| table.put(b"k", b"v")).expect("a row");
+        let columns = format!("{{\"columns\":[\"of {name}{}\"],\"key\":[0]}}", "-".repeat(1500));
+        schemas.put(name.as_bytes(), columns.as_bytes()).expect("its columns");
+    }
+    // A rebuild may have called its table `recovered-17`.
+    schemas.put(b"was called so", b"{\"columns\":[\"c\"],\"key\":[0]}").expect("its columns");
+    drop(schemas);
+    db.close().expect("closed");
+    damage_leaves(&shell, b"of table-10-");
+    let dumped = shell.run(&["dump"]).expect(3, &["dump"]);
+    let (schemas, _) = dumped.stdout.split_once("DATA=END").expect("one table");
+    for there in ["\"of table-00-", "\"of table-19-", "was called so"] {
+        assert!(schemas.contains(there), "{there}: {schemas}");
+    }
+    let told = &dumped.stderr;
+    assert!(told.contains("\"table-10\"") && !told.contains("\"table-19\""), "{told}");
+    assert_eq!(dumped.stdout.matches(" k\n v\n").count(), 20);
+}
+
 /// A table made by `load` and one without columns, salvaged without the leaf that says so.
 fn without_schemas() -> Shell {
     let shell = Shell::new();
