@@ -35,6 +35,15 @@ impl Terminal {
         Self(is_one.then(|| unsafe { modes.assume_init() }))
     }
 
+    /// What is typed becomes neither a signal nor a line, and is not shown, until it is [put back](Self::put_back).
+    fn take_bytes(&self) {
+        let takes_bytes = self.0.map(|mut modes| {
+            modes.c_lflag &= !(libc::ISIG | libc::ICANON | libc::ECHO);
+            modes
+        });
+        Self(takes_bytes).put_back();
+    }
+
     /// Makes it what it was.
     pub fn put_back(&self) {
         if let Some(modes) = &self.0 {
@@ -44,9 +53,11 @@ impl Terminal {
     }
 }
 
-/// Drops what has been typed and not read, and what follows it at once: the rest of what is pasted.
+/// Drops what has been typed and not read, and what follows it at once: the rest of what is pasted, whatever keys are in it.
 pub fn drop_typed() {
     const PAUSE_MS: libc::c_int = 100;
+    let terminal = Terminal::now();
+    terminal.take_bytes();
     loop {
         let mut stdin = libc::pollfd { fd: libc::STDIN_FILENO, events: libc::POLLIN, revents: 0 };
         // SAFETY: the first call keeps nothing; the second reads and writes one `pollfd`, and keeps nothing.
@@ -58,8 +69,7 @@ pub fn drop_typed() {
             break;
         }
     }
-    // SAFETY: the call keeps nothing. (A line without its end is not told by `poll`.)
-    unsafe { libc::tcflush(libc::STDIN_FILENO, libc::TCIFLUSH) };
+    terminal.put_back();
 }
 
 /// Has whoever read our output gone (`foreshore stats --watch | head -1`)? Who writes finds out anyway.

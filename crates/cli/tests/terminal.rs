@@ -5,11 +5,11 @@ mod common;
 use common::Shell;
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::process::Child;
 use std::ptr::null_mut;
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Far longer than the shell takes on a machine with much else to do.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -78,6 +78,21 @@ impl Typed {
         }
     }
 
+    /// The terminal's modes.
+    fn modes(&self) -> libc::termios {
+        let mut modes = std::mem::MaybeUninit::uninit();
+        // SAFETY: the call writes one `termios`, and says whether it has.
+        unsafe {
+            assert_eq!(libc::tcgetattr(self.keys.as_raw_fd(), modes.as_mut_ptr()), 0);
+            modes.assume_init()
+        }
+    }
+
+    /// Does the editor wait for a key? It alone wants to see what Enter really sends.
+    fn is_editing(&self) -> bool {
+        self.modes().c_iflag & libc::ICRNL == 0
+    }
+
     /// Leaves the shell.
     fn quit(&mut self) {
         self.types(".quit\r");
@@ -124,6 +139,28 @@ fn nothing_behind_a_byte_that_is_no_text_is_run() {
         [format!("{PASTE_BEGINS}begin\nput t Jos").as_bytes(), b"\xe9 30\n", rows.as_bytes()].concat();
     typed.types(pasted).types(format!("rollback\n{PASTE_ENDS}\r"));
     typed.until("not UTF-8").until("foreshore> ").types("put t a 1\r").until("foreshore> ");
+    typed.quit();
+    assert_eq!(shell.ok(&["scan", "--table", "t"]), "a\t1\n");
+}
+
+/// Ctrl-C in what is pasted would end the shell, and its open transaction; and nobody wants to see what is dropped.
+#[test]
+fn what_is_dropped_is_neither_a_signal_nor_shown() {
+    let shell = Shell::new();
+    let mut typed = Typed::begin(&shell);
+    typed.types("begin\r").until("foreshore*> ").types("put t a 1\r").until("foreshore*> ");
+    let begun = Instant::now();
+    // No more than a look now and then: what is found is right at any time.
+    while typed.is_editing() || typed.modes().c_lflag & (libc::ISIG | libc::ICANON | libc::ECHO) != 0 {
+        assert!(begun.elapsed() < PATIENCE, "what is dropped may be a signal, or is shown");
+        typed.types(b"\xff");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    while !typed.is_editing() {
+        assert!(begun.elapsed() < PATIENCE, "nothing is typed any more, and yet it is dropped");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    typed.types("commit\r").until("not UTF-8").until("foreshore> ");
     typed.quit();
     assert_eq!(shell.ok(&["scan", "--table", "t"]), "a\t1\n");
 }
