@@ -123,7 +123,8 @@ impl From<Error> for Failure {
 
 /// How rows are removed whose large values are damaged. Keys that `load` has made are no text: as digits all are taken.
 fn removal(rows: &[Vec<u8>]) -> String {
-    let keys: Vec<_> = rows.iter().take(KEYS_TOLD).map(|key| hex(key)).collect();
+    let spelled = |key: &Vec<u8>| if key.is_empty() { "''".to_string() } else { hex(key) };
+    let keys: Vec<_> = rows.iter().take(KEYS_TOLD).map(spelled).collect();
     let command =
         format!("`foreshore rm --hex --table TABLE {}`, with that table's name, removes the row", keys[0]);
     match keys.len() {
@@ -194,6 +195,15 @@ mod tests {
         assert_eq!(kind(Error::Locked { dir: "d".into(), pid: Some(1) }), 4);
         assert_eq!(kind(Error::Full { what: "the log".into() }), 5);
         assert_eq!(kind(Error::Poisoned { cause: "EIO".into() }), 5);
+    }
+
+    /// Without quotes, an empty key would be none at all.
+    #[test]
+    fn the_command_that_removes_a_row_takes_an_empty_key() {
+        let rows = vec![vec![], vec![0]];
+        let error = Error::Corrupt { what: "values".into(), detail: "checksums".into(), rows };
+        let told = Failure::from(error).to_string();
+        assert!(told.contains("--table TABLE ''`") && told.ends_with("ones are 00"), "{told}");
     }
 
     #[test]
