@@ -126,12 +126,12 @@ impl Schema {
     pub fn declare(&self, db: &Database, table: &str) -> Outcome {
         ensure_not_schemas(table)?;
         let existing = db.existing_byte_table(table);
-        let has_rows = existing.as_ref().map_or(Ok(false), |table| table.is_empty().map(|empty| !empty))?;
+        let has_rows = existing.map_or(Ok(false), |table| table.is_empty().map(|empty| !empty))?;
         match Self::of(db, table)? {
             Some(present) if present == *self => Ok(()),
-            // Without rows, as a load that failed at its first one leaves a table, its schema binds nobody.
+            // Without rows, as a load that failed at its first one leaves a table, it is bound to nothing.
             Some(present) if has_rows => Err(self.differs_from(&present, table)),
-            None if existing.is_some() => Err(Failure::usage(format!(
+            None if has_rows => Err(Failure::usage(format!(
                 "table {table:?} holds rows that did not come from CSV; load this file into another table"
             ))),
             _ => {

@@ -351,6 +351,18 @@ fn columns_without_a_table_are_nobodys() {
     assert_eq!(shell.json(&["tables"])[0]["key"], serde_json::Value::Null);
 }
 
+/// A table that somebody has made and not used may be given columns. One with rows of another origin is not mixed with others.
+#[test]
+fn only_rows_keep_a_table_from_getting_columns() {
+    let shell = flights();
+    shell.ok(&["shell", "-c", "create t", "-c", "put plain k v"]);
+    let load =
+        |table| shell.run(&["load", "--table", table, "--key", "Year,Month,Carrier,Flight", "flights.csv"]);
+    load("t").expect(0, &["load"]);
+    let refused = load("plain").expect(2, &["load"]).stderr;
+    assert!(refused.contains("holds rows that did not come from CSV"), "{refused}");
+}
+
 /// Where a rebuild has given tables other names, columns without a table are theirs: they wait until it has its name back.
 #[test]
 fn columns_stay_where_tables_have_lost_their_names() {
