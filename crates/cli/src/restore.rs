@@ -93,6 +93,7 @@ fn load_dump(args: &RestoreArgs, file: &Path) -> Outcome {
     ensure_dump(&mut input)?;
     let mut dump = Reader::new(input);
     let first = dump.header()?;
+    first.as_ref().map_or(Ok(()), |header| table_of(args, header).map(drop))?;
     let db = args.db.open_or_create(args.profile.advise(args.db.builder())?)?;
     let mut told = Told::default();
     restore(args, &db, &mut dump, first, &mut told).map_err(|failure| match told.has_put {
@@ -161,15 +162,20 @@ fn restore(
         if header.table.as_deref() == Some(INDEXES) {
             read_kinds(dump, &header, &mut told.kinds)?;
         } else {
-            let name = header.table.clone().or_else(|| args.table.clone()).ok_or_else(|| {
-                Failure::usage("the dump does not say which table this is; name one with --table")
-            })?;
+            let name = table_of(args, &header)?;
             restore_table(args, db, dump, &header, name, told)?;
         }
         next = dump.header()?;
     }
     // One sync for everything: no row was acknowledged before.
     Ok(db.sync()?)
+}
+
+/// The table whose rows follow this header.
+fn table_of(args: &RestoreArgs, header: &Header) -> Outcome<String> {
+    let name = header.table.as_ref().or(args.table.as_ref());
+    name.cloned()
+        .ok_or_else(|| Failure::usage("the dump does not say which table this is; name one with --table"))
 }
 
 fn read_kinds(dump: &mut Reader<impl BufRead>, header: &Header, kinds: &mut Kinds) -> Outcome {

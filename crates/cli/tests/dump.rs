@@ -79,7 +79,9 @@ fn a_dump_without_a_name_needs_one() {
     let shell = Shell::new();
     let dump = b"VERSION=3\nformat=print\ntype=btree\nmapsize=1048576\nHEADER=END\n k\n v\nDATA=END\n";
     let args = ["restore", "-"];
-    shell.run_with(&args, dump).expect(2, &args);
+    let ran = shell.run_with(&args, dump).expect(2, &args);
+    assert!(ran.stderr.contains("--table"), "{}", ran.stderr);
+    assert!(!shell.database().exists(), "nothing is made for it");
     let args = ["restore", "--table", "t", "-"];
     shell.run_with(&args, dump).expect(0, &args);
     assert_eq!(shell.ok(&["get", "--table", "t", "k"]), "v\n");
