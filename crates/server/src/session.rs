@@ -72,9 +72,9 @@ pub struct Queue {
 
 type Row = (Vec<u8>, Vec<u8>);
 
-/// Rows of a range: those of a transaction, or of one point in time.
+/// Rows of a range: those of a transaction, for which there is so much time, or of one point in time.
 pub enum Range {
-    Part(TransactionRange),
+    Part(TransactionRange, TimeOnLoop),
     Whole(ByteRange),
 }
 
@@ -83,9 +83,12 @@ impl Range {
     ///
     /// Errors: [`CommandError::TooHeavy`], if an event loop has looked for it for too long.
     pub fn next(&mut self, is_last: bool) -> Result<Option<Row>, CommandError> {
+        if let Self::Part(_, time) = self {
+            time.ensure_left()?;
+        }
         let row = match self {
-            Self::Part(rows) if is_last => rows.next_back(),
-            Self::Part(rows) => rows.next(),
+            Self::Part(rows, _) if is_last => rows.next_back(),
+            Self::Part(rows, _) => rows.next(),
             Self::Whole(rows) if is_last => rows.next_back(),
             Self::Whole(rows) => rows.next(),
         };
@@ -245,7 +248,7 @@ impl Session {
             Some(transaction) => {
                 let mut rows = transaction.bytes(table).range(bounds);
                 rows.set_keys_only(keys_only);
-                Range::Part(rows)
+                Range::Part(rows, TimeOnLoop::begin(self.is_on_loop))
             }
             None => {
                 let mut rows = shared.db.snapshot()?.bytes(table).range(bounds);
@@ -343,7 +346,9 @@ impl Session {
     /// have more than `bytes_max`.
     pub fn watch(&mut self, keys: &[&[u8]], bytes_max: usize) -> Result<bool, CommandError> {
         let (mut new, mut bytes, mut read_bytes) = (Vec::new(), self.watches.value_bytes(), 0);
+        let time = TimeOnLoop::begin(self.is_on_loop);
         for key in keys {
+            time.ensure_left()?;
             let is_new = !self.watches.has(self.target.name(), key);
             if !is_new && !self.watches.may_break(self.target.name(), key) {
                 continue; // what is broken need not be read

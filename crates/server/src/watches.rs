@@ -4,6 +4,7 @@
 //! - W1: what the client has read or written by a key's name counts, be it by a command that then changed nothing. What a
 //!   refused command did, or one of a transaction, does not.
 
+use crate::commands::{CommandError, TimeOnLoop};
 use crate::fingerprint::Fingerprint;
 use crate::shared::{Shared, Target};
 use foreshore::{Error, Transaction};
@@ -97,11 +98,19 @@ impl Watches {
     }
 
     /// Are all what they were? To be asked in the transaction, which keeps them so.
-    pub fn are_kept(&self, shared: &Shared, transaction: &Transaction) -> Result<bool, Error> {
+    ///
+    /// Errors: [`CommandError::TooHeavy`], if the time is up before that is known.
+    pub fn are_kept(
+        &self,
+        shared: &Shared,
+        transaction: &Transaction,
+        time: &TimeOnLoop,
+    ) -> Result<bool, CommandError> {
         if self.is_broken && !seeded_bug("serve_watch_forgets") {
             return Ok(false);
         }
         for Watched { table, key, was, .. } in &self.keys {
+            time.ensure_left()?;
             let mut value = transaction.bytes(table.table()).get(key);
             if let (Err(Error::TableDropped { .. }), Some(newer)) = (&value, shared.newer(table)) {
                 // FLUSHDB has made another table, in which the key may be missing as it was before.

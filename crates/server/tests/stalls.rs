@@ -282,6 +282,57 @@ fn a_transaction_that_reads_long_stops_nobody() {
     });
 }
 
+/// Nor does who names or walks rows whose leaves are on disk: there may be many before a request is too heavy for what it says.
+#[test]
+fn rows_that_are_read_from_the_device_stop_nobody() {
+    let disk = MemVfs::new();
+    let small = Database::builder().cache_bytes(1 << 20).durability(Durability::Relaxed);
+    let server = Running::over(small.open_on(Arc::new(disk.clone())).unwrap(), one_loop());
+    let table = server.db.byte_table("db0").unwrap();
+    (0..2000).for_each(|n| table.put(format!("{:04}", n * 997 % 2000).as_bytes(), &[7; 1900]).unwrap());
+    let request = |words: &[String]| encode(&words.iter().map(String::as_bytes).collect::<Vec<_>>());
+    let watch = request(&named("WATCH", |n| [format!("{n:04}")]));
+    let del = request(&named("DEL", |n| [format!("{n:04} is not there")]));
+    // The last key is there.
+    let msetnx = request(&named("MSETNX", |n| {
+        let key = if n < 1998 { format!("{n:04} is not there") } else { format!("{n:04}") };
+        [key, "v".to_owned()]
+    }));
+    let (mut c, mut other) = (server.client(), server.client());
+    let rows = &b"KV.RANGE - + LIMIT 2000 KEYS\r\n"[..];
+    let read = Duration::from_micros(500);
+    for (what, before, request, after, read_time) in [
+        ("KV.RANGE", &["KV.BEGIN"][..], rows, "KV.ROLLBACK", 4 * read), // several leaves at a time
+        ("WATCH", &[], &watch, "UNWATCH", read),
+        ("EXEC", &["MULTI", "PING"], b"EXEC\r\n", "PING", read),
+        ("DEL", &[], &del, "PING", read),
+        ("MSETNX", &[], &msetnx, "PING", read),
+    ] {
+        stops_nobody(what, || {
+            if what == "EXEC" {
+                other.send_raw(&watch);
+                assert_eq!(other.reply(), ok());
+            }
+            before.iter().for_each(|line| _ = other.call(line));
+            disk.set_read_time(read_time);
+            let mut told = Null;
+            let waited = longest_wait(&mut c, || {
+                other.send_raw(request);
+                told = other.reply();
+            });
+            disk.set_read_time(Duration::ZERO);
+            assert!(told == ok() || told == Int(0) || matches!(told, Value::List(_)), "{what}: {told:?}");
+            other.call(after);
+            waited
+        });
+    }
+}
+
+/// The name of a command, and arguments for every third of two thousand numbers.
+fn named<const N: usize>(name: &str, args: impl FnMut(u32) -> [String; N]) -> Vec<String> {
+    std::iter::once(name.to_owned()).chain((0..2000).step_by(3).flat_map(args)).collect()
+}
+
 /// Nor does who watches a large value, or reads one that is watched. It is read to see that it is too large for an event loop, and no more.
 #[test]
 fn a_large_value_that_is_watched_stops_nobody() {

@@ -1,6 +1,6 @@
 //! Keys: whether they are there, which there are, and that they stay.
 
-use super::{Call, CommandError, Next, Outcome, SYNTAX, refused};
+use super::{Call, CommandError, Next, Outcome, SYNTAX, TimeOnLoop, refused};
 use crate::clients::Client;
 use crate::glob;
 use crate::number;
@@ -28,9 +28,11 @@ pub fn del(call: &mut Call<'_>) -> Outcome {
     } else {
         let mut keys: Vec<_> = call.args.from(1).collect();
         keys.sort_unstable(); // so that two of them do not wait for each other in a circle
+        let time = TimeOnLoop::begin(call.session.is_on_loop);
         call.session.atomically(call.shared, |rows| {
             let mut removed = 0;
             for key in keys {
+                time.ensure_left()?;
                 removed += u64::from(rows.remove(key)?);
             }
             Ok(removed)

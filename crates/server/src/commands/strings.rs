@@ -210,8 +210,10 @@ pub fn mset(call: &mut Call<'_>) -> Outcome {
 
 pub fn msetnx(call: &mut Call<'_>) -> Outcome {
     let pairs = pairs(call)?;
+    let time = TimeOnLoop::begin(call.session.is_on_loop);
     let done = call.session.atomically(call.shared, |rows| {
         for (key, _) in &pairs {
+            time.ensure_left()?;
             if rows.get_for_update(key)?.is_some() {
                 return Ok(false);
             }

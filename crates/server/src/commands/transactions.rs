@@ -102,15 +102,15 @@ pub fn refuse_arguments(call: &mut Call<'_>) -> Outcome {
 }
 
 fn attempt(call: &mut Call<'_>, queue: &Queue) -> Outcome {
+    // What answers little may have read much.
+    let time = TimeOnLoop::begin(call.session.is_on_loop);
     let transaction = call.shared.begin()?;
-    if !call.session.watches.are_kept(call.shared, &transaction)? {
+    if !call.session.watches.are_kept(call.shared, &transaction, &time)? {
         call.reply().null_array();
         return Ok(Next::Go);
     }
     call.session.transaction = Some(transaction);
     let (begun, start) = (Instant::now(), call.out.len());
-    // What answers little may have read much.
-    let time = TimeOnLoop::begin(call.session.is_on_loop);
     call.reply().array(queue.commands.len());
     let done = queue.commands.iter().try_for_each(|command| {
         time.ensure_left()?;
