@@ -10,7 +10,7 @@ use crate::commands::default_table;
 use crate::connection::{Connection, Io, Stop};
 use crate::counters::Counters;
 use crate::session::Session;
-use crate::shared::{Shared, tell};
+use crate::shared::{Open, Shared, tell};
 use crate::syncer::Syncer;
 use foreshore::Error;
 use foreshore_base::seeded_bug;
@@ -234,7 +234,7 @@ impl EventLoop {
                         connection.chore_done(&shared, brought);
                         self.ready.push(client.0);
                     } else if let Brought::Command(mut session, ..) = brought {
-                        self.give_up(&mut session, client);
+                        self.give_up(session.take_open(), client);
                     }
                 }
                 Message::Kill => some_are_gone = true,
@@ -316,6 +316,10 @@ impl EventLoop {
     fn turn(&mut self, at: usize, clock: &mut Instant) -> usize {
         let mut budget = REQUESTS_PER_TURN;
         self.turn_within(at, &mut budget, clock);
+        // Who has quit may take a while for its replies, and others wait for what it has locked.
+        let closing = self.connections.get_mut(at).filter(|connection| connection.is_closing);
+        let open = closing.and_then(|connection| connection.session.take_open());
+        self.give_up(open, (at, 0));
         REQUESTS_PER_TURN - budget
     }
 
@@ -469,7 +473,7 @@ impl EventLoop {
             let mut connections = std::mem::take(&mut self.connections);
             for (at, connection) in &mut connections {
                 // The client may be waiting for a reply, and this is none: nobody has the id 0.
-                self.give_up(&mut connection.session, (at, 0));
+                self.give_up(connection.session.take_open(), (at, 0));
                 connection.close();
                 self.ready.push(at);
             }
@@ -510,15 +514,15 @@ impl EventLoop {
         let id = connection.session.client.id;
         connection.session.client.is_gone.store(true, Relaxed);
         connection.recall();
-        self.give_up(&mut connection.session, (at, id));
+        self.give_up(connection.session.take_open(), (at, id));
         // Closing the socket would deregister it too; an error changes nothing.
         let _ = self.poll.registry().deregister(&mut connection.stream);
         self.shared.clients.leave(id);
     }
 
-    /// Rolls back what a client holds that has left, or is to.
-    fn give_up(&self, session: &mut Session, client: (usize, u64)) {
-        if let Some(open) = session.take_open() {
+    /// Rolls back what a client held that has left, or is to.
+    fn give_up(&self, open: Option<Open>, client: (usize, u64)) {
+        if let Some(open) = open {
             // To roll it back takes as long as it did. Not handed over, it is done here.
             let work = Box::new(move |_: &Shared| {
                 drop(open);

@@ -490,6 +490,23 @@ fn held_transactions_in_a_circle_get_out() {
     assert_eq!(two.call("MGET a b"), list(["1", "1"]));
 }
 
+/// Who has quit may be slow to take its replies: it holds nothing meanwhile. Nor does who has sent what is no request.
+#[test]
+fn who_executes_nothing_more_holds_nothing() {
+    let patient = Options { replies_bytes_max: 32 << 20, transaction_timeout: Duration::ZERO, ..options() };
+    let server = Running::with(patient);
+    let mut c = server.client();
+    assert_eq!(c.call_args(&[b"SET", b"large", &vec![b'x'; 16 << 20]]), ok());
+    for end in ["QUIT\r\n", "*x\r\n"] {
+        let mut holder = server.client();
+        assert_eq!((holder.call("KV.BEGIN"), holder.call("SET k v")), (ok(), ok()));
+        holder.send_raw(format!("GET large\r\n{end}").as_bytes());
+        until("what it held is given up", || server.db.transactions().is_empty());
+        let is_alone = c.call("CLIENT LIST").text().lines().count() == 1;
+        assert_eq!((c.call("GET k"), is_alone), (Null, false), "{end}: before it has its replies");
+    }
+}
+
 #[test]
 fn an_idle_transaction_is_rolled_back() {
     let server = Running::with(Options { transaction_timeout: Duration::from_secs(1), ..options() });
