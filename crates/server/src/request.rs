@@ -17,6 +17,10 @@ const HEADER_BYTES_MAX: usize = 32;
 /// The longest inline command.
 const INLINE_BYTES_MAX: usize = 16 << 10;
 
+/// What Redis calls the two kinds of requests.
+const MULTIBULK: &str = "multibulk";
+const INLINE: &str = "inline request";
+
 /// Arguments for which memory is kept from one request to the next.
 const PARTS_KEPT: usize = 1024;
 
@@ -74,6 +78,8 @@ pub enum ProtocolError {
     TooMany {
         /// The limit.
         max: usize,
+        /// What they were part of, as Redis calls it.
+        of: &'static str,
     },
     /// More of something than the limits allow who has not said the password.
     #[error("Protocol error: unauthenticated {0} length; send AUTH with the server's password first")]
@@ -85,8 +91,8 @@ impl ProtocolError {
     pub fn before_auth(self) -> Self {
         match self {
             Self::TooLong { .. } => Self::Unauthenticated("bulk"),
-            Self::LineTooLong { .. } => Self::Unauthenticated("inline request"),
-            Self::TooMany { .. } => Self::Unauthenticated("multibulk"),
+            Self::LineTooLong { .. } => Self::Unauthenticated(INLINE),
+            Self::TooMany { of, .. } => Self::Unauthenticated(of),
             other => other,
         }
     }
@@ -247,9 +253,9 @@ impl Parser {
         let wanted = match self.wanted {
             Some(wanted) => wanted,
             None => {
-                let Some(count) = self.header(input, b'*', "multibulk")? else { return Ok(None) };
+                let Some(count) = self.header(input, b'*', MULTIBULK)? else { return Ok(None) };
                 let max = self.limits.arguments;
-                *self.wanted.insert(at_most(count.max(0), max)?)
+                *self.wanted.insert(at_most(count.max(0), max, MULTIBULK)?)
             }
         };
         while self.parts.len() < wanted {
@@ -331,7 +337,7 @@ impl Parser {
         }
         self.parts.clear(); // a complete request may be read again
         let text = inline::split(line, &mut self.parts).ok_or(ProtocolError::Quotes)?;
-        at_most(self.parts.len() as i64, self.limits.arguments)?;
+        at_most(self.parts.len() as i64, self.limits.arguments, INLINE)?;
         self.inline = Some(text);
         Ok(Some(end + 1))
     }
@@ -341,8 +347,8 @@ impl Parser {
     }
 }
 
-fn at_most(count: i64, max: usize) -> Result<usize, ProtocolError> {
-    usize::try_from(count).ok().filter(|count| *count <= max).ok_or(ProtocolError::TooMany { max })
+fn at_most(count: i64, max: usize, of: &'static str) -> Result<usize, ProtocolError> {
+    usize::try_from(count).ok().filter(|count| *count <= max).ok_or(ProtocolError::TooMany { max, of })
 }
 
 fn printable(byte: u8) -> char {
@@ -446,7 +452,7 @@ mod tests {
 
     #[test]
     fn what_is_too_large_is_refused_before_it_is_there() {
-        assert_eq!(error(b"*21\r\n"), ProtocolError::TooMany { max: 20 });
+        assert_eq!(error(b"*21\r\n"), ProtocolError::TooMany { max: 20, of: MULTIBULK });
         assert_eq!(error(b"*2\r\n$1000\r\n"), ProtocolError::TooLong { max: 1000 });
         assert_eq!(error(&[b'x'; 1000]), ProtocolError::LineTooLong { max: 1000 });
         let three = b"*3\r\n$450\r\n".iter().chain(&[b'x'; 450]).chain(b"\r\n$600\r\n").copied();

@@ -78,6 +78,10 @@ fn a_stranger_who_sends_too_much_is_told_of_auth() {
         (encode(&[b"SET", b"k", &[b'x'; 5000]]), "unauthenticated bulk length"),
         (encode(&[&b"DEL"[..]; 17]), "unauthenticated multibulk length"),
         ([b'x'; 5000].to_vec(), "unauthenticated inline request length"),
+        (
+            b"DEL 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17\r\n".to_vec(),
+            "unauthenticated inline request length",
+        ),
     ] {
         let mut c = server.client();
         let _ = c.stream.write_all(&request);
