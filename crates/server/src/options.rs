@@ -1,5 +1,6 @@
 //! How a server is set up, and what it refuses to be set up as.
 
+use crate::commands::NAME_BYTES_MAX;
 use crate::request::Limits;
 use foreshore::Durability;
 use foreshore_base::memory;
@@ -88,8 +89,8 @@ impl Default for Options {
 const CLIENTS_SHARE: u64 = 8;
 const LOOP_BYTES_MIN: usize = 320 << 20;
 
-/// The longest password. Before it is said a client may send little, and HELLO has other arguments as well.
-const PASSWORD_BYTES_MAX: usize = Limits::STRANGER.request_bytes - 64;
+/// The longest password. Before it is said a client may send little, and HELLO has other arguments as well, such as the client's name.
+const PASSWORD_BYTES_MAX: usize = Limits::STRANGER.request_bytes - NAME_BYTES_MAX - 128;
 
 /// More threads than any machine has use for, and fewer than it cannot start.
 const THREADS_MAX: usize = 1024;
@@ -185,10 +186,10 @@ mod tests {
         assert!(with(PASSWORD_BYTES_MAX).validate().is_ok());
         assert!(with(PASSWORD_BYTES_MAX + 1).validate().unwrap_err().contains("shorter"));
         let (password, mut parser) = ("p".repeat(PASSWORD_BYTES_MAX), Parser::new(Limits::STRANGER));
-        let hello = format!(
-            "*5\r\n$5\r\nHELLO\r\n$1\r\n3\r\n$4\r\nAUTH\r\n$7\r\ndefault\r\n${}\r\n{password}\r\n",
-            password.len()
-        );
+        let name = "n".repeat(NAME_BYTES_MAX);
+        let words = ["HELLO", "3", "AUTH", "default", &password, "SETNAME", &name];
+        let word = |word: &str| format!("${}\r\n{word}\r\n", word.len());
+        let hello = format!("*{}\r\n{}", words.len(), words.map(word).concat());
         assert_eq!(parser.advance(hello.as_bytes()), Ok(Some(hello.len())));
     }
 

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::time::Instant;
 
 /// Bytes of what a client tells about itself.
-const NAME_BYTES_MAX: usize = 256;
+pub const NAME_BYTES_MAX: usize = 256;
 
 pub fn client(call: &mut Call<'_>) -> Outcome {
     let (name, count) = (call.arg(1).to_ascii_uppercase(), call.args.len());

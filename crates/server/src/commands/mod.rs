@@ -23,6 +23,7 @@ use crate::reply::{Protocol, Reply};
 use crate::request::{Args, OwnedArgs};
 use crate::session::Session;
 use crate::shared::{Open, Place, Shared, Target, Wanted};
+pub use client::NAME_BYTES_MAX;
 use foreshore::{Error, Transaction};
 use parking_lot::Mutex;
 use std::borrow::Cow;
