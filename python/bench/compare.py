@@ -107,8 +107,31 @@ def at_once(inside, keys):
     inside.update((key, (value or 0) + 1) for key, value in zip(keys, values))
 
 
+QUESTIONS = [("sync", one_by_one, 1_000), ("buffered", one_by_one, 5_000), ("buffered", at_once, 5_000)]
+"""How durable transactions are, in which style, and how many of them a turn has."""
+
+
+def side_by_side(work, threads):
+    """Calls ``work(thread)`` in so many threads, and raises what one of them raises."""
+    raised = []
+
+    def run(thread):
+        try:
+            work(thread)
+        except BaseException as error:
+            raised.append(error)
+
+    started = [threading.Thread(target=run, args=(thread,)) for thread in range(threads)]
+    for thread in started:
+        thread.start()
+    for thread in started:
+        thread.join()
+    if raised:
+        raise raised[0]
+
+
 def transactions(directory, rounds, as_json):
-    for durability, style, count in [("sync", one_by_one, 1_000), ("buffered", one_by_one, 5_000), ("buffered", at_once, 5_000)]:
+    for durability, style, count in QUESTIONS:
         name = f"{durability}, {style.__name__.replace('_', ' ')}"
         db = foreshore.open(f"{directory}/{name}", durability=durability)
         table = db.table("t", key=("u8", "u32"), value=int)
@@ -118,15 +141,13 @@ def transactions(directory, rounds, as_json):
                 keys = [(thread, (4 * number + row) % 1000) for row in range(4)]
                 db.transact(lambda tx: style(tx.table(table), keys))
 
-        def threads(threads):
-            runs = [threading.Thread(target=work, args=(thread, count // threads)) for thread in range(threads)]
-            for run in runs:
-                run.start()
-            for run in runs:
-                run.join()
+        def turn(threads):
+            side_by_side(lambda thread: work(thread, count // threads), threads)
 
-        works = {f"{n} thread{'s'[:n > 1]}": (lambda n=n: threads(n)) for n in (1, 2, 4, 8)}
+        works = {f"{n} thread{'s'[:n > 1]}": (lambda n=n: turn(n)) for n in (1, 2, 4, 8)}
         turns = take_turns(works, count, rounds, time.perf_counter)
+        done = len(works) * (1 + rounds) * count  # each begins with a turn that is not measured
+        assert sum(table.values()) == 4 * done, "each transaction adds 1 to four rows"
         report(f"transactions of 4 reads and 4 writes, {name}", turns, "1 thread", as_json)
         db.close()
 
