@@ -108,6 +108,8 @@ impl Database {
     /// Runs ``work(transaction)`` in a transaction and commits it; runs it again, in a new one, as long as the transaction loses
     /// against another: a call of it raises a ``RetryableError``, and so does ``work``. Returns what ``work`` did. Options as of
     /// ``begin``.
+    ///
+    /// It does not return while somebody keeps a lock that ``work`` needs, be it a ``begin`` of this very thread around it.
     #[pyo3(signature = (work, **options))]
     fn transact(
         &self,

@@ -424,6 +424,8 @@ void fs_tx_free(fs_tx *tx);
 // Runs `work` in a transaction and commits it; runs it again, in a new one, as long as the transaction loses against another:
 // a call of it gives a retryable status, and `work` returns one. So `work` should have no effects beside the transaction's, and
 // free what it made. Returns what `work` did, or why the commit failed. `options` may be NULL.
+//
+// It does not return while somebody keeps a lock that `work` needs, be it a transaction that this very thread has begun.
 int fs_transact(const fs_db *db,
                 const fs_options *options,
                 fs_work work,

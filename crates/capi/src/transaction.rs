@@ -133,6 +133,8 @@ pub type Work = Option<extern "C" fn(tx: *const Tx, context: *mut c_void) -> c_i
 /// Runs `work` in a transaction and commits it; runs it again, in a new one, as long as the transaction loses against another:
 /// a call of it gives a retryable status, and `work` returns one. So `work` should have no effects beside the transaction's, and
 /// free what it made. Returns what `work` did, or why the commit failed. `options` may be NULL.
+///
+/// It does not return while somebody keeps a lock that `work` needs, be it a transaction that this very thread has begun.
 #[unsafe(no_mangle)]
 pub extern "C" fn fs_transact(
     db: Option<&Db>,
