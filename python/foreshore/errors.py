@@ -11,7 +11,13 @@ class Error(Exception):
 
 
 class RetryableError(Error):
-    """The same transaction may succeed if it is run again."""
+    """The same transaction may succeed if it is run again.
+
+    ``transaction_number`` says which transaction that is: ``Database.transact`` runs work again for its own only. It is ``None``
+    where there is none, as for ``SnapshotTooOld``.
+    """
+
+    transaction_number: int | None = None
 
 
 class Deadlock(RetryableError):

@@ -106,7 +106,7 @@ impl Database {
     }
 
     /// Runs ``work(transaction)`` in a transaction and commits it; runs it again, in a new one, as long as the transaction loses
-    /// against another: a call of it raises a ``RetryableError``, and so does ``work``. Returns what ``work`` did. Options as of
+    /// against another: a call of it raises a ``RetryableError``, which leaves ``work``. Returns what ``work`` did. Options as of
     /// ``begin``.
     ///
     /// It does not return while somebody keeps a lock that ``work`` needs, be it a ``begin`` of this very thread around it.
@@ -128,7 +128,7 @@ impl Database {
             }
             done
         };
-        transact(&Attached(py), &database, options, run, Failure::is_retryable).or_raise(py)
+        transact(&Attached(py), &database, options, run, Failure::loser).or_raise(py)
     }
 
     /// A read-only view of everything that is committed now.

@@ -1,9 +1,13 @@
 //! From the engine's errors to Python's exceptions, which are defined in `foreshore/errors.py`.
 
 use foreshore::Error;
+use foreshore_bindings::loser;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyModule, PyType};
+
+/// The attribute that tells the transaction; only a `RetryableError` has it.
+const LOSER: &str = "transaction_number";
 
 /// What a detached call can fail with.
 pub enum Failure {
@@ -35,7 +39,7 @@ impl Failure {
     /// The exception, to be raised.
     pub fn into_py(self, py: Python<'_>) -> PyErr {
         match self {
-            Failure::Engine(error) => exception(py, name(&error), error.to_string()),
+            Failure::Engine(error) => engines(py, &error),
             Failure::Closed => exception(py, "Closed", "the database is closed; open it again".into()),
             Failure::SnapshotClosed => {
                 let message = "the snapshot is closed, or its database; take another snapshot";
@@ -50,14 +54,14 @@ impl Failure {
         }
     }
 
-    /// May the same transaction succeed if it is run again?
-    pub fn is_retryable(&self) -> bool {
+    /// The number of the transaction that may succeed if it is run again, if this is the failure of one.
+    pub fn loser(&self) -> Option<u64> {
         match self {
-            Failure::Engine(error) => error.is_retryable(),
-            Failure::Closed | Failure::SnapshotClosed | Failure::Forked => false,
-            Failure::Raised(error) => Python::attach(|py| {
-                class(py, "RetryableError").is_ok_and(|class| error.is_instance(py, &class))
-            }),
+            Failure::Engine(error) => loser(error),
+            Failure::Closed | Failure::SnapshotClosed | Failure::Forked => None,
+            Failure::Raised(error) => {
+                Python::attach(|py| error.value(py).getattr(LOSER).ok()?.extract().ok())
+            }
         }
     }
 }
@@ -110,6 +114,15 @@ fn name(error: &Error) -> &'static str {
         Error::Argument(_) => "Argument",
         other if other.is_retryable() => "RetryableError",
         _ => "Error",
+    }
+}
+
+/// The exception for an error of the engine, which says whose it is.
+fn engines(py: Python<'_>, error: &Error) -> PyErr {
+    let raised = exception(py, name(error), error.to_string());
+    match loser(error).map(|number| raised.value(py).setattr(LOSER, number)) {
+        Some(Err(failed)) => failed,
+        Some(Ok(())) | None => raised,
     }
 }
 

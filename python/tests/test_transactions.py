@@ -188,6 +188,38 @@ def test_transact_does_not_run_again_for_what_others_lost(db, accounts):
     assert len(runs) == 1 and accounts["ada"] == 100
 
 
+def test_transact_tells_its_own_losses_from_others(db, accounts):
+    holder, other, runs = db.begin(), db.begin(), []
+    holder.table(accounts)["ben"] = 1
+    db.abort(other.number)
+
+    def work(tx):
+        runs.append(tx)
+        with pytest.raises(foreshore.LockTimeout) as refused:
+            tx.table(accounts)["ben"] = 1  # refused, and dealt with
+        assert refused.value.transaction_number == tx.number
+        if len(runs) < 3:
+            other.table(accounts)["ada"] = 1  # by mistake
+
+    with pytest.raises(foreshore.Aborted) as raised:
+        db.transact(work, lock_timeout_ms=0)
+    assert len(runs) == 1 and raised.value.transaction_number == other.number
+
+
+def test_a_wait_of_its_own_is_run_again(db, accounts):
+    holder, runs = db.begin(), []
+    holder.table(accounts)["ben"] = 1
+
+    def work(tx):
+        runs.append(tx)
+        if len(runs) == 3:
+            holder.rollback()
+        tx.table(accounts)["ben"] += 2
+
+    db.transact(work, lock_timeout_ms=0)
+    assert len(runs) == 3 and accounts["ben"] == 2
+
+
 def test_a_real_deadlock_is_run_again(db, accounts):
     both_hold = threading.Barrier(2)
     tries = []

@@ -1,7 +1,7 @@
 //! A byte table, seen through whatever it is seen through.
 
 use crate::rows::{Bounds, Row, Rows};
-use crate::transaction::{TransactionHandle, Unattached, transact};
+use crate::transaction::{TransactionHandle, Unattached, loser, transact};
 use foreshore::{ByteTable, Database, Error, Index, Result, Snapshot, TransactionOptions};
 use std::ops::{Bound, ControlFlow};
 
@@ -188,8 +188,10 @@ impl TableHandle {
         match &self.through {
             Through::Latest => {
                 let work = |tx: &TransactionHandle| work(&self.within(tx));
-                let gave_way =
-                    |error: &Error| error.is_retryable() && !matches!(error, Error::LockTimeout { .. });
+                let gave_way = |error: &Error| match error {
+                    Error::LockTimeout { .. } => None,
+                    error => loser(error),
+                };
                 transact(&Unattached, db, options, work, gave_way)
             }
             Through::Transaction(tx) => tx.as_a_whole(|| work(self)),

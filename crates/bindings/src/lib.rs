@@ -12,4 +12,4 @@ mod transaction;
 pub use handle::TableHandle;
 pub use options::{Options, open, table_options, transaction_options};
 pub use rows::{Bounds, Rows};
-pub use transaction::{Host, TransactionHandle, Unattached, WriteCount, transact};
+pub use transaction::{Host, TransactionHandle, Unattached, WriteCount, loser, transact};

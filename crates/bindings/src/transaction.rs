@@ -160,9 +160,17 @@ impl Host for Unattached {
     }
 }
 
-/// Runs `work` in a transaction and commits it; runs it again, in a new one, as long as the transaction loses against another
-/// and the error is `retryable`. As [`Database::transact_with`], for errors and handles of another language, which do not tell
-/// the transaction that they are of: an error of another one, or of an earlier run, is returned.
+/// The number of the transaction that may succeed if it is run again, if this is the error of one.
+pub fn loser(error: &Error) -> Option<u64> {
+    match error {
+        Error::Deadlock { txn, .. } | Error::LockTimeout { txn, .. } | Error::Aborted { txn } => Some(*txn),
+        _ => None,
+    }
+}
+
+/// Runs `work` in a transaction and commits it; runs it again, in a new one, as long as the transaction loses against another.
+/// As [`Database::transact_with`], for errors and handles of another language: `loser` says which transaction an error is of.
+/// That of another one, or of an earlier run, is returned: work would meet it each time.
 ///
 /// `work` may end the transaction itself; it is then neither committed nor run again.
 pub fn transact<R, E: From<Error>>(
@@ -170,7 +178,7 @@ pub fn transact<R, E: From<Error>>(
     db: &Database,
     mut options: TransactionOptions,
     mut work: impl FnMut(&TransactionHandle) -> Result<R, E>,
-    retryable: impl Fn(&E) -> bool,
+    loser: impl Fn(&E) -> Option<u64>,
 ) -> Result<R, E> {
     loop {
         let transaction = host.engine(|| db.begin_with(options))?;
@@ -190,7 +198,8 @@ pub fn transact<R, E: From<Error>>(
             }
         };
         match done {
-            Err(error) if lost && retryable(&error) => host.engine(|| {
+            // Numbers are unique within a database only: so the transaction was asked, too.
+            Err(error) if lost && loser(&error) == Some(handle.number()) => host.engine(|| {
                 will_wait(); // for who was in the way
                 std::thread::yield_now();
             }),
@@ -206,6 +215,7 @@ pub(crate) mod tests {
     use foreshore::Durability;
     use foreshore::vfs::SimDisk;
     use foreshore::vfs::sim::Repeat;
+    use std::time::Duration;
 
     pub(crate) fn database() -> (Database, TableHandle) {
         let db = Database::in_memory().unwrap();
@@ -214,7 +224,7 @@ pub(crate) mod tests {
     }
 
     fn run<R>(db: &Database, work: impl FnMut(&TransactionHandle) -> Result<R>) -> Result<R> {
-        transact(&Unattached, db, TransactionOptions::new(), work, Error::is_retryable)
+        transact(&Unattached, db, TransactionOptions::new(), work, loser)
     }
 
     #[test]
@@ -287,13 +297,34 @@ pub(crate) mod tests {
         assert!(!table.contains(b"k").unwrap());
     }
 
+    /// A refusal that work has dealt with does not make another transaction's error its own.
+    #[test]
+    fn transact_tells_whose_error_it_is() {
+        let (db, table) = database();
+        let [holder, other] =
+            [(), ()].map(|()| TransactionHandle::begin(&db, TransactionOptions::new()).unwrap());
+        table.within(&holder).put(b"k", b"").unwrap();
+        assert!(db.abort(other.number()).unwrap());
+        for by_mistake in [table.within(&other).put(b"l", b"").unwrap_err(), Error::SnapshotTooOld] {
+            let (impatient, mut runs) = (TransactionOptions::new().lock_timeout(Duration::ZERO), 0);
+            let work = |tx: &TransactionHandle| {
+                runs += 1;
+                assert_eq!(runs, 1, "run again");
+                assert!(matches!(table.within(tx).put(b"k", b""), Err(Error::LockTimeout { .. })));
+                Err::<(), _>(by_mistake.clone())
+            };
+            let told = transact(&Unattached, &db, impatient, work, loser).unwrap_err();
+            assert_eq!(told.to_string(), by_mistake.to_string());
+        }
+    }
+
     /// Work that goes back to a savepoint before it fails, as a part that happens as a whole does, has lost all the same.
     #[test]
     fn transact_runs_again_after_a_savepoint() {
         let (db, table) = database();
         let other = TransactionHandle::begin(&db, TransactionOptions::new()).unwrap();
         table.within(&other).put(b"k", b"other's").unwrap();
-        let (impatient, mut runs) = (TransactionOptions::new().lock_timeout(std::time::Duration::ZERO), 0);
+        let (impatient, mut runs) = (TransactionOptions::new().lock_timeout(Duration::ZERO), 0);
         let work = |tx: &TransactionHandle| {
             runs += 1;
             if runs == 3 {
@@ -301,7 +332,7 @@ pub(crate) mod tests {
             }
             table.within(tx).atomically(&db, |inside| inside.put(b"k", b"ours"))
         };
-        transact(&Unattached, &db, impatient, work, Error::is_retryable).unwrap();
+        transact(&Unattached, &db, impatient, work, loser).unwrap();
         assert_eq!(table.get(b"k").unwrap().as_deref(), Some(&b"ours"[..]));
     }
 

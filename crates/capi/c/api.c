@@ -2,6 +2,7 @@
 
 #include <foreshore.h>
 #include <foreshore.h> // Once more does no harm.
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -324,6 +325,70 @@ static void transact(const fs_db *db, const fs_table *table) {
   EXPECT(fs_transact(db, NULL, NULL, NULL) == FS_ARGUMENT);
 }
 
+struct own_or_not {
+  const fs_table *table, *of_another;
+  fs_tx *holder;
+  int runs;
+};
+
+// Its call is refused, and it deals with that. Then it returns what a call of another transaction gave.
+static int returns_anothers(const fs_tx *tx, void *context) {
+  struct own_or_not *work = (struct own_or_not *)context;
+  fs_table *inside = NULL;
+  EXPECT(++work->runs == 1);
+  EXPECT(fs_tx_table(tx, work->table, &inside) == FS_OK);
+  EXPECT(fs_put(inside, FS_STR("held"), FS_STR("")) == FS_LOCK_TIMEOUT);
+  fs_table_free(inside);
+  return fs_put(work->of_another, FS_STR("a"), FS_STR(""));
+}
+
+static void *status_of_put(void *table) {
+  static int status;
+  status = fs_put((const fs_table *)table, FS_STR("held"), FS_STR("ours"));
+  return &status;
+}
+
+// Calls in another thread: this one has not seen whose status it returns.
+static int calls_elsewhere(const fs_tx *tx, void *context) {
+  struct own_or_not *work = (struct own_or_not *)context;
+  fs_table *inside = NULL;
+  pthread_t elsewhere;
+  void *status = NULL;
+  if (++work->runs == 3) EXPECT(fs_rollback(work->holder) == FS_OK);
+  EXPECT(fs_tx_table(tx, work->table, &inside) == FS_OK);
+  EXPECT(pthread_create(&elsewhere, NULL, status_of_put, inside) == 0 && pthread_join(elsewhere, &status) == 0);
+  fs_table_free(inside);
+  return *(int *)status;
+}
+
+static void transact_tells_whose_status_it_is(const fs_db *db, const fs_table *table) {
+  fs_options *impatient = NULL;
+  fs_tx *holder = NULL;
+  fs_table *held = NULL;
+  EXPECT(fs_options_new(&impatient) == FS_OK && fs_options_set(impatient, "lock_timeout_ms", "0") == FS_OK);
+  EXPECT(fs_begin(db, NULL, &holder) == FS_OK && fs_tx_table(holder, table, &held) == FS_OK);
+  put(held, "held", "");
+  put(held, "a", "");
+  struct own_or_not work = {table, NULL, holder, 0};
+  for (int aborted = 1; aborted >= 0; aborted--) {
+    fs_tx *other = NULL;
+    fs_table *of_another = NULL;
+    EXPECT(fs_begin(db, impatient, &other) == FS_OK && fs_tx_table(other, table, &of_another) == FS_OK);
+    if (aborted) EXPECT(fs_abort(db, fs_tx_number(other)) == FS_OK);
+    work.of_another = of_another;
+    work.runs = 0;
+    EXPECT(fs_transact(db, impatient, returns_anothers, &work) == (aborted ? FS_ABORTED : FS_LOCK_TIMEOUT));
+    fs_table_free(of_another);
+    fs_tx_free(other);
+  }
+  work.runs = 0;
+  EXPECT(fs_transact(db, impatient, calls_elsewhere, &work) == FS_OK && work.runs == 3);
+  EXPECT(fs_remove(table, FS_STR("held")) == FS_OK);
+  fs_table_free(held);
+  fs_tx_free(holder);
+  fs_options_free(impatient);
+}
+
 static void snapshots(const fs_db *db, const fs_table *table) {
   fs_snapshot *snapshot = NULL;
   fs_table *before = NULL;
@@ -484,6 +549,7 @@ int main(int argc, char **argv) {
   ranges_removed(db, table);
   rows_popped(db, table);
   transact(db, table);
+  transact_tells_whose_status_it_is(db, table);
   snapshots(db, table);
   prepared(db, table);
   backups(db, table, argv[1]);

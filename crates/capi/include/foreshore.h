@@ -422,7 +422,7 @@ int fs_prepare(const fs_tx *tx,
 void fs_tx_free(fs_tx *tx);
 
 // Runs `work` in a transaction and commits it; runs it again, in a new one, as long as the transaction loses against another:
-// a call of it gives a retryable status, and `work` returns one. So `work` should have no effects beside the transaction's, and
+// a call of it gives a retryable status, and `work` returns that. So `work` should have no effects beside the transaction's, and
 // free what it made. Returns what `work` did, or why the commit failed. `options` may be NULL.
 //
 // It does not return while somebody keeps a lock that `work` needs, be it a transaction that this very thread has begun.

@@ -1,7 +1,8 @@
 //! Statuses, error messages, and the wall that no panic passes.
 
 use foreshore::Error;
-use std::cell::RefCell;
+use foreshore_bindings::loser;
+use std::cell::{Cell, RefCell};
 use std::ffi::{CString, c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -62,6 +63,8 @@ pub const FS_PANIC: c_int = -100;
 thread_local! {
     /// Gone when the thread ends: destructors that run after its own go without.
     static MESSAGE: RefCell<CString> = RefCell::default();
+    /// The last status in this thread by which a transaction lost, and the transaction's number.
+    static LOST: Cell<Option<(c_int, u64)>> = const { Cell::new(None) };
 }
 
 /// The message of the last error in this thread, as UTF-8; empty if there was none.
@@ -92,17 +95,25 @@ pub struct Failure {
     pub status: c_int,
     /// The message; `None` leaves the thread's last one, which is about this failure.
     message: Option<String>,
+    /// The number of the transaction that may succeed if it is run again, if this is the failure of one.
+    pub loser: Option<u64>,
 }
 
 impl Failure {
-    /// What C's own code returned, having been called from here.
-    pub fn returned(status: c_int) -> Self {
-        Self { status, message: None }
+    /// What C's own code returned, having been called with this transaction. Whose status that is only this thread's calls since
+    /// [`forget_losses`] can tell; if none gave it, as another thread's call did, it is taken for the transaction's own.
+    pub fn returned(status: c_int, transaction: u64) -> Self {
+        let lost = LOST.get().filter(|(given, _)| *given == status);
+        let loser = match status {
+            FS_DEADLOCK | FS_LOCK_TIMEOUT | FS_ABORTED => lost.map(|(_, loser)| loser).or(Some(transaction)),
+            _ => None,
+        };
+        Self { status, message: None, loser }
     }
 
     /// Text that is not UTF-8.
     pub fn encoding(message: String) -> Self {
-        Self { status: FS_ENCODING, message: Some(message) }
+        Self { status: FS_ENCODING, message: Some(message), loser: None }
     }
 
     /// A senseless argument.
@@ -113,8 +124,13 @@ impl Failure {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        Self { status: status_of(&error), message: Some(error.to_string()) }
+        Self { status: status_of(&error), message: Some(error.to_string()), loser: loser(&error) }
     }
+}
+
+/// From now on nothing is known of which transactions lost.
+pub fn forget_losses() {
+    LOST.set(None);
 }
 
 fn status_of(error: &Error) -> c_int {
@@ -154,8 +170,11 @@ pub fn answer(body: impl FnOnce() -> Result<c_int, Failure>) -> c_int {
     let failure = match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(status)) => return status,
         Ok(Err(failure)) => failure,
-        Err(panic) => Failure { status: FS_PANIC, message: Some(what_panicked(&*panic)) },
+        Err(panic) => Failure { status: FS_PANIC, message: Some(what_panicked(&*panic)), loser: None },
     };
+    if let Some(loser) = failure.loser {
+        LOST.set(Some((failure.status, loser)));
+    }
     if let Some(message) = failure.message {
         // No message holds a zero byte, but a table's name in it may.
         let message = CString::new(message.replace('\0', "\\0")).unwrap_or_default();
@@ -225,7 +244,7 @@ mod tests {
     #[test]
     fn what_c_returned_keeps_its_message() {
         assert_eq!(guard(|| Err(Failure::argument("first"))), FS_ARGUMENT);
-        assert_eq!(guard(|| Err(Failure::returned(-77))), -77);
+        assert_eq!(guard(|| Err(Failure::returned(-77, 1))), -77);
         assert_eq!(message(), "first");
         assert_eq!(guard(|| Err(Failure::argument("a\0b"))), FS_ARGUMENT);
         assert_eq!(message(), "a\\0b");

@@ -3,7 +3,7 @@
 use crate::database::Db;
 use crate::memory::{Bytes, give, store, there};
 use crate::options::Options;
-use crate::status::{FS_OK, Failure, answer, fs_is_retryable, guard, guard_end, guard_free};
+use crate::status::{FS_OK, Failure, answer, forget_losses, guard, guard_end, guard_free};
 use crate::table::Table;
 use foreshore::Savepoint;
 use foreshore_bindings::{TransactionHandle, Unattached, transact, transaction_options};
@@ -131,7 +131,7 @@ pub extern "C" fn fs_tx_free(tx: Option<Box<Tx>>) {
 pub type Work = Option<extern "C" fn(tx: *const Tx, context: *mut c_void) -> c_int>;
 
 /// Runs `work` in a transaction and commits it; runs it again, in a new one, as long as the transaction loses against another:
-/// a call of it gives a retryable status, and `work` returns one. So `work` should have no effects beside the transaction's, and
+/// a call of it gives a retryable status, and `work` returns that. So `work` should have no effects beside the transaction's, and
 /// free what it made. Returns what `work` did, or why the commit failed. `options` may be NULL.
 ///
 /// It does not return while somebody keeps a lock that `work` needs, be it a transaction that this very thread has begun.
@@ -147,11 +147,12 @@ pub extern "C" fn fs_transact(
         let options = transaction_options(Options::pairs(options))?;
         let run = |handle: &TransactionHandle| {
             let tx = Tx::new(handle.clone());
+            forget_losses();
             match work(&tx, context) {
                 FS_OK => Ok(FS_OK),
-                status => Err(Failure::returned(status)),
+                status => Err(Failure::returned(status, handle.number())),
             }
         };
-        transact(&Unattached, &db.database, options, run, |failure| fs_is_retryable(failure.status))
+        transact(&Unattached, &db.database, options, run, |failure| failure.loser)
     })
 }
