@@ -4,7 +4,7 @@ use foreshore::Error;
 use foreshore_bindings::loser;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyModule, PyType};
+use pyo3::types::{PyDict, PyModule, PyType};
 
 /// The attribute that tells the transaction; only a `RetryableError` has it.
 const LOSER: &str = "transaction_number";
@@ -134,8 +134,13 @@ fn exception(py: Python<'_>, name: &str, message: String) -> PyErr {
 }
 
 fn class<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyType>> {
-    static CLASSES: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
-    let classes =
-        CLASSES.get_or_try_init(py, || PyModule::import(py, "foreshore.errors").map(Bound::unbind))?;
-    Ok(classes.bind(py).getattr(name)?.cast_into()?)
+    Ok(classes(py)?.as_any().get_item(name)?.cast_into()?)
+}
+
+/// The classes by their names. To be called once before it is needed: while Python ends nothing can be imported, and modules
+/// are emptied. So it is a copy of what the module has.
+pub fn classes(py: Python<'_>) -> PyResult<&Bound<'_, PyDict>> {
+    static CLASSES: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
+    let copy = || PyModule::import(py, "foreshore.errors")?.dict().copy().map(Bound::unbind);
+    Ok(CLASSES.get_or_try_init(py, copy)?.bind(py))
 }

@@ -36,6 +36,7 @@ fn _was_forked() {
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     interpreter::only_the_first(module.py())?; // before it gets any of the classes, of which the process has one set
+    errors::classes(module.py())?;
     module.add_function(wrap_pyfunction!(_was_forked, module)?)?;
     module.add_function(wrap_pyfunction!(database::open, module)?)?;
     module.add_class::<database::Database>()?;

@@ -180,6 +180,26 @@ def test_every_exception_is_an_error():
     assert retryable == {"RetryableError", "Deadlock", "LockTimeout", "Aborted", "SnapshotTooOld"}
 
 
+def test_what_goes_wrong_as_python_ends_has_its_name():
+    script = (
+        "import foreshore, sys\n"
+        "class Late:\n"
+        "    def __init__(self, table):\n"
+        "        self.table = table\n"
+        "    def __del__(self, print=print, type=type):\n"
+        "        try:\n"
+        "            self.table.get(b'k')\n"
+        "        except BaseException as error:\n"
+        "            print(type(error).__name__, error)\n"
+        "db = foreshore.open(':memory:')\n"
+        "late = Late(db.table('t'))\n"
+        "foreshore.errors.later = Late(db.table('t'))\n"
+        "db.close()\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert (ran.stdout, ran.stderr) == (2 * "Closed the database is closed; open it again\n", "")
+
+
 def test_large_values(db):
     table = db.table("t")
     large = bytes(range(256)) * 4096
