@@ -60,6 +60,17 @@ def test_mapping_methods(db):
         other.popitem()
 
 
+def test_a_key_that_no_row_can_have_is_absent(db):
+    table, long = db.table("t", key=str, value=int), "a" * 2000
+    assert long not in table and table.get(long) is None and not table.remove(long)
+    for use in [table.__getitem__, table.__delitem__, table.pop]:
+        with pytest.raises(KeyError) as raised:
+            use(long)
+        assert raised.value.args == (long,)
+    with pytest.raises(foreshore.KeyTooLong):
+        table[long] = 1
+
+
 def test_update_takes_what_a_dict_takes(db):
     class Named:
         """All that a dict asks of a mapping."""
