@@ -57,7 +57,7 @@
 //!
 //! Limits: a tree never becomes lower, and only empty nodes are given back (an O2-Tree, which merges blocks less than half
 //! full, may become lower); their memory serves maps of the process whose nodes are of the same kind and size, rather than the
-//! system. All maps together may have 256 GiB of nodes. Where the system refuses memory, what inserts or loads panics; see
+//! system. All maps together may have 256 GiB of nodes. Where the system refuses memory, what makes, fills or loads a map panics; see
 //! [`reserve`]. A B+-tree has all its entries then, but may lead to some of its leaves by their links alone from then on, which makes those slower, and
 //! which `check` tells.
 

@@ -153,7 +153,11 @@ pub(crate) fn address_of(number: u32) -> u64 {
 pub(crate) fn cut(bytes: usize) -> Address {
     let mut arena = lock(&ARENA);
     if arena.next + bytes > arena.end {
-        arena.grow().expect("memory for index nodes");
+        let grown = arena.grow();
+        if let Err(refused) = grown {
+            drop(arena); // others may still find what is free
+            panic!("memory for index nodes: {refused}");
+        }
     }
     let address = arena.next;
     arena.next += bytes;
@@ -163,7 +167,7 @@ pub(crate) fn cut(bytes: usize) -> Address {
 /// Sets the addresses aside in which the nodes of all maps lie, and takes the first memory for them (64 MiB, which the system gives as it
 /// is touched), unless that is done.
 ///
-/// The first map that is filled does the same. If the system refuses, as where `ulimit -v` leaves little, that is a panic there, and an
+/// The first map that is made does the same. If the system refuses, as where `ulimit -v` leaves little, that is a panic there, and an
 /// error here. Memory is taken 64 MiB at a time; so later ones may still be refused, by systems that do not overcommit.
 ///
 /// ```

@@ -19,6 +19,9 @@ use crate::node::blob;
 use foreshore_base::seeded_bug;
 use std::ptr::NonNull;
 
+/// What has so many bytes is handed over at once: a thread may keep 64 retired things for itself.
+pub(crate) const BULKY_BYTES: usize = 4 << 10;
+
 /// Keeps what this thread may have seen from being reused. Costs about 6 ns; nested in another pin 1 ns.
 ///
 /// While a pin exists memory unlinked by anybody is not reused, so let it go in time.

@@ -31,6 +31,7 @@ static ALLOCATOR: Counting = Counting;
 fn long_keys_are_given_back() {
     clear_gives_them_back();
     who_removed_a_few_of_megabytes_keeps_hardly_any();
+    who_changes_values_of_long_keys_keeps_hardly_any();
 }
 
 fn clear_gives_them_back() {
@@ -39,7 +40,8 @@ fn clear_gives_them_back() {
         ($map:ty) => {
             let map = <$map>::new();
             let before = LIVE_BYTES.load(Relaxed);
-            (0..KEYS).for_each(|i| _ = map.insert(format!("{i:0200}").as_bytes(), i));
+            let key = |i| format!("{i:08}{}", "x".repeat(192)); // what follows the first eight bytes lies in bags, where there are any
+            (0..KEYS).for_each(|i| _ = map.insert(key(i).as_bytes(), i));
             let full = LIVE_BYTES.load(Relaxed) - before;
             map.clear();
             let left = LIVE_BYTES.load(Relaxed).saturating_sub(before);
@@ -63,4 +65,22 @@ fn who_removed_a_few_of_megabytes_keeps_hardly_any() {
     (0..KEYS).for_each(|i| _ = map.remove(&key(i)));
     let left = LIVE_BYTES.load(Relaxed).saturating_sub(before);
     assert!(left < full / 5, "{left} of {full} bytes");
+}
+
+/// Where what keys go on with lies in bags, a bag is replaced with each value.
+fn who_changes_values_of_long_keys_keeps_hardly_any() {
+    macro_rules! test {
+        ($map:ty) => {
+            let map = <$map>::new();
+            let key = |i: u64| format!("fifteen bytes!!{}{i:03}", "x".repeat(980));
+            (0..128).for_each(|i| _ = map.insert(key(i).as_bytes(), 0));
+            let before = LIVE_BYTES.load(Relaxed);
+            (0..300).for_each(|value| _ = map.insert(key(0).as_bytes(), value));
+            let more = LIVE_BYTES.load(Relaxed).saturating_sub(before);
+            assert!(more < 2 << 20, "{} keeps {more} bytes", stringify!($map));
+        };
+    }
+    test!(ByteMap);
+    test!(CsbByteMap);
+    test!(O2ByteMap);
 }

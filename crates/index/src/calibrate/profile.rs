@@ -27,10 +27,11 @@ const WORTH_WHILE: f64 = 1.03;
 /// assert_eq!(map.get(1), Some(10));
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)] // a choice under a misspelt name would choose nothing
 pub struct Profile {
     /// Where it was measured.
     pub machine: Machine,
-    /// What follows from the figures, or was written here by hand.
+    /// What follows from the figures, or was written here by hand; in the file, tables named `[[choice]]`.
     #[serde(default, rename = "choice")]
     pub choices: Vec<Choice>,
     /// The figures of maps.
@@ -46,6 +47,7 @@ pub struct Profile {
 
 /// The node size for one kind of key and use. See [`Profile::node_keys`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Choice {
     /// Bytes of a key as a node holds it: 4, or a multiple of 8.
     pub key_bytes: usize,
@@ -172,7 +174,7 @@ impl Profile {
 
 /// See the module.
 fn by_caches(machine: &Machine, key_bytes: usize) -> NodeKeys {
-    NodeKeys::at_most(machine.l1d_bytes / 32 / (key_bytes + size_of::<u64>()))
+    NodeKeys::at_most(machine.l1d_bytes / 32 / key_bytes.saturating_add(size_of::<u64>()))
 }
 
 /// The size with the least cost, the default one if nothing is clearly better.
@@ -216,6 +218,21 @@ mod tests {
         assert_eq!(profile.node_keys(8, Favour::Inserts), NodeKeys::K64, "one in a hundred is noise");
         assert_eq!(profile.node_keys(8, Favour::Balanced), NodeKeys::K32);
         assert_eq!(Profile::from_toml(&profile.to_toml()).unwrap(), profile);
+    }
+
+    /// Who writes a choice by hand is told that it has another name.
+    #[test]
+    fn what_no_profile_has_is_refused() {
+        let written = Profile::default().to_toml().replace("choice = []\n", "");
+        let with = |more: &str| Profile::from_toml(&format!("{written}\n{more}"));
+        let choice = "key_bytes = 8\nfavour = \"lookups\"\nnode_keys = 16\n";
+        let chosen = with(&format!("[[choice]]\n{choice}")).unwrap().node_keys(8, Favour::Lookups);
+        assert_eq!(chosen, NodeKeys::K16);
+        for misspelt in [format!("[[choices]]\n{choice}"), format!("[[choice]]\n{choice}node_bytes = 256\n")]
+        {
+            let refused = with(&misspelt).unwrap_err().to_string();
+            assert!(refused.contains("unknown field"), "{refused}");
+        }
     }
 
     /// Keys that were not measured, and machines, go by the caches.

@@ -9,14 +9,11 @@
 
 use super::{Tree, address_of, fresh_node, node_at};
 use crate::node::{Bias, Node, Place, Seen};
-use crate::reclaim::Pin;
+use crate::reclaim::{BULKY_BYTES, Pin};
 use foreshore_base::sync::Ordering;
 use foreshore_base::{Exclusive, seeded_bug};
 use std::borrow::Borrow;
 use std::ptr::NonNull;
-
-/// A removed key of so many bytes is handed over at once: a thread may keep 64 retired things for itself.
-const BULKY_BYTES: usize = 4 << 10;
 
 /// A node under its latch.
 pub(super) struct Latched<'g, N> {

@@ -9,7 +9,7 @@ use super::gate::Gate;
 use super::layer_tree::LayerTree;
 use super::slice::Slice;
 use crate::node::blob;
-use crate::reclaim::Pin;
+use crate::reclaim::{BULKY_BYTES, Pin};
 use crate::search::Lane;
 use foreshore_base::prefetch::prefetch_lines;
 use std::marker::PhantomData;
@@ -109,8 +109,15 @@ pub unsafe fn free<M: LayerTree>(word: u64) {
 /// # Safety
 /// As [`free`], but readers that are pinned may use it until then; no slice has the word any more (W2).
 pub unsafe fn retire<M: LayerTree>(word: u64, pin: &Pin) {
+    let is_bulky = match Below::<M>::at(word, pin) {
+        Below::Bag(Bag(bytes)) => bytes.len() >= BULKY_BYTES,
+        Below::Layer(_) => true,
+    };
     // SAFETY: by the caller; layers may be dropped on any thread (`LayerTree: Send`).
     unsafe { pin.defer(move || free::<M>(word)) };
+    if is_bulky {
+        pin.hand_over();
+    }
 }
 
 impl<M: LayerTree> Layer<M> {
