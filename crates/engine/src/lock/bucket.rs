@@ -16,7 +16,7 @@ use super::shown::Door;
 use foreshore_base::sync::{AtomicBool, Ordering::*};
 
 /// A part is crowded with so many requests, or images, of other names than the one that comes.
-pub(super) const CROWD: usize = if cfg!(test) { 3 } else { 16 };
+pub(super) const CROWD: usize = if cfg!(test) { 3 } else { 32 };
 
 /// Parts of a bucket, once it is divided, and at most.
 const PARTS: usize = 16;
