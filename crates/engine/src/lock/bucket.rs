@@ -27,7 +27,7 @@ const PARTS_MAX: usize = 1 << 12;
 #[repr(align(64))]
 pub(super) struct Bucket {
     pub content: Latched<Content>,
-    /// Is there an image? Written under the latch, read without.
+    /// Is there an image? Written under the latch, read without. A divided bucket may say so though there is none any more.
     has_images: AtomicBool,
     /// May readers show themselves? The same.
     pub door: Door,
@@ -54,10 +54,21 @@ impl Bucket {
         self.has_images.store(true, Relaxed);
     }
 
-    /// Images were taken out of the content; the name says where there may be none any more.
+    /// Images were taken out of the content.
     #[inline]
-    pub fn note_images_gone(&self, content: &mut Content, name: Name) {
-        self.has_images.store(content.has_images(name), Relaxed);
+    pub fn note_images_gone(&self, content: &Content) {
+        if !content.is_divided() {
+            self.has_images.store(!content.0.images.is_empty(), Relaxed);
+        }
+    }
+
+    /// Requests or images of the name were taken out: makes the bucket whole again if nothing is left.
+    #[inline]
+    pub fn unite_if_empty(&self, content: &mut Content, name: Name) {
+        if content.is_divided() && content.at(name).is_empty() && content.is_empty() {
+            content.0 = Part::default();
+            self.has_images.store(false, Relaxed);
+        }
     }
 }
 
@@ -89,7 +100,7 @@ impl Content {
     #[inline]
     pub fn at(&mut self, name: Name) -> &mut Part {
         if self.is_divided() {
-            let parts = self.0.requests.parts_mut();
+            let (parts, _) = self.0.requests.parts_mut();
             let place = place(name, parts.len());
             return &mut parts[place];
         }
@@ -111,7 +122,7 @@ impl Content {
 
     fn parts_mut(&mut self) -> &mut [Part] {
         match self.is_divided() {
-            true => self.0.requests.parts_mut(),
+            true => self.0.requests.parts_mut().0,
             false => std::slice::from_mut(&mut self.0),
         }
     }
@@ -124,11 +135,14 @@ impl Content {
         removed
     }
 
-    /// Is there an image? The name says where there may be none any more.
-    #[inline]
-    fn has_images(&mut self, name: Name) -> bool {
-        let is_here = !self.at(name).images.is_empty();
-        is_here || self.is_divided() && self.parts().iter().any(|part| !part.images.is_empty())
+    /// Is nothing left in any part? Looks first where something was last time.
+    #[cold]
+    fn is_empty(&mut self) -> bool {
+        let (parts, occupied) = self.0.requests.parts_mut();
+        if parts[*occupied].is_empty() {
+            *occupied = parts.iter().position(|part| !part.is_empty()).unwrap_or(0);
+        }
+        parts[*occupied].is_empty()
     }
 
     /// A request of the name was added.
@@ -155,13 +169,5 @@ impl Content {
             part.images.distribute(&mut parts, |name| place(name, count));
         }
         self.0.requests = Requests::divided(parts);
-    }
-
-    /// Makes it whole again if nothing is left; the name says where there may be nothing any more.
-    #[inline]
-    pub fn unite_if_empty(&mut self, name: Name) {
-        if self.is_divided() && self.at(name).is_empty() && self.parts().iter().all(Part::is_empty) {
-            self.0 = Part::default();
-        }
     }
 }

@@ -43,6 +43,8 @@ struct Spill {
     requests: Vec<Request>,
     /// The parts of a divided bucket (`bucket`), which has all its requests there.
     parts: Vec<Part>,
+    /// One of them, in which there was something when somebody last looked for that.
+    occupied: usize,
 }
 
 impl Requests {
@@ -56,9 +58,11 @@ impl Requests {
         self.spill.as_ref().map_or(&[], |spill| &spill.parts)
     }
 
+    /// The parts, and the number of one that was not empty.
     #[inline]
-    pub fn parts_mut(&mut self) -> &mut Vec<Part> {
-        &mut self.spill.get_or_insert_default().parts
+    pub fn parts_mut(&mut self) -> (&mut [Part], &mut usize) {
+        let spill = self.spill.get_or_insert_default();
+        (&mut spill.parts, &mut spill.occupied)
     }
 
     /// Are there many of other names than this one?

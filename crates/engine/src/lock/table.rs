@@ -219,11 +219,12 @@ impl KeyTable {
     /// Gives back everything that the owner holds on the name, but what it [shows](super::shown), and grants what others waited for.
     #[inline]
     pub fn release(&self, owner: Owner, name: Name) {
-        let mut content = self.bucket(name).content.latch();
+        let bucket = self.bucket(name);
+        let mut content = bucket.content.latch();
         if content.at(name).requests.release(owner, name) {
             self.grant_waiting(content, name);
         } else {
-            content.unite_if_empty(name);
+            bucket.unite_if_empty(&mut content, name);
         }
     }
 
@@ -251,14 +252,14 @@ impl KeyTable {
                 }
                 None => {
                     removed = content.at(name).images.remove(name, writer);
-                    bucket.note_images_gone(&mut content, name);
+                    bucket.note_images_gone(&content);
                 }
             }
         }
         if content.at(name).requests.release(owner, name) {
             self.grant_waiting(content, name);
         } else {
-            content.unite_if_empty(name);
+            bucket.unite_if_empty(&mut content, name);
             drop(content);
         }
         let mut dropped = 0;
@@ -409,8 +410,8 @@ impl KeyTable {
         let bucket = self.bucket(name);
         let mut content = bucket.content.latch();
         let removed = take(&mut content);
-        bucket.note_images_gone(&mut content, name);
-        content.unite_if_empty(name);
+        bucket.note_images_gone(&content);
+        bucket.unite_if_empty(&mut content, name);
         drop(content);
         removed.for_each(|link| self.count_freed(&link));
     }
