@@ -117,7 +117,8 @@ pub fn findings(source: &Source) -> Vec<Finding> {
 fn path_of_a_machine(line: &str) -> Option<&str> {
     const ROOTS: [&str; 4] =
         [concat!("/", "home/"), concat!("/", "root/"), concat!("/", "Users/"), concat!("/", "work/")];
-    let at = ROOTS.iter().filter_map(|root| line.find(root)).find(|&at| {
+    let found = ROOTS.iter().flat_map(|root| line.match_indices(root));
+    let at = found.map(|(at, _)| at).find(|&at| {
         // "…/homework/…" and "https://example.org/home/" are no roots: something stands before the slash.
         !line[..at].ends_with(|before: char| before.is_alphanumeric() || "._-}/$".contains(before))
     })?;
@@ -161,6 +162,7 @@ mod tests {
             [format!("a.md:1: a path of somebody's machine: {path}")]
         );
         assert!(found("a.md", "see https://example.org/home/page and src/tools/x").is_empty());
+        assert_eq!(found("a.md", &format!("from https://example.org/home/page to {path}")).len(), 1);
     }
 
     #[test]

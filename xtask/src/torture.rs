@@ -110,7 +110,9 @@ pub fn run(options: &Options) -> io::Result<bool> {
     build(&targets, &ledger)?;
     let commit = commit()?;
     let duration = Duration::try_from_secs_f64(options.hours * 3600.0);
-    let deadline = Instant::now() + duration.map_err(|e| io::Error::other(format!("--hours: {e}")))?;
+    let duration = duration.map_err(|e| io::Error::other(format!("--hours: {e}")))?;
+    let deadline = Instant::now().checked_add(duration);
+    let deadline = deadline.ok_or_else(|| io::Error::other("--hours: no clock counts so many"))?;
     while Instant::now() < deadline {
         for target in &targets {
             let seed = ledger.next_seed(target.name).unwrap_or(options.seed);
