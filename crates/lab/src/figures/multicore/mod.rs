@@ -11,7 +11,7 @@ use crate::frame::{Figure, Paper};
 /// Where the counters come from.
 macro_rules! counters {
     () => {
-        "Counters come from the model of the paper's machine B, fed with the accesses of the same code that is timed on this machine; one core, as the study found that a core's counts do not depend on the others. Instructions are counted by the accesses they make. Of the study's 10 million operations half a million are timed, and as many modelled. What this machine's own counters say, if it has any, is drawn beside."
+        "Counters come from the model of the paper's machine B, fed with the accesses of the same code that is timed on this machine; one core: an operation is one thread, and the study sees the same order and trends there; that more cores add second-level and TLB misses (its §5.4) is not modelled. Instructions are counted by the accesses they make. Of the study's 10 million operations half a million are timed, and as many modelled. What this machine's own counters say, if it has any, is drawn beside."
     };
 }
 

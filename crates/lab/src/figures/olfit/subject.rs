@@ -60,7 +60,16 @@ pub struct Loaded<S: Scheme, const W: usize, F: Family = BPlus> {
 impl<S: Scheme, const W: usize, F: Family> Loaded<S, W, F> {
     /// Inserts all keys in random order.
     pub fn new(keys: &Keys) -> Result<Self, LabError> {
-        let tree = Tree::with_room_for(keys.count() + keys.count() / 4);
+        Self::filled(Self::empty(keys), keys)
+    }
+
+    /// A tree with room for the keys, in memory that was touched.
+    pub fn empty(keys: &Keys) -> Tree<S, W, F> {
+        Tree::with_room_for(keys.count() + keys.count() / 4)
+    }
+
+    /// The same as [`Self::new`], in this tree.
+    pub fn filled(tree: Tree<S, W, F>, keys: &Keys) -> Result<Self, LabError> {
         let mut worker = tree.worker(Silent);
         for key in keys.inserted() {
             if !tree.insert(&mut worker, key, value_of(key)) {
