@@ -8,7 +8,7 @@ use foreshore_lab::probe::{Hold, Probe, Silent};
 use foreshore_workloads::random::{Permutation, Random};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 #[derive(Clone, Debug)]
 enum Op {
@@ -192,6 +192,78 @@ fn keys_stay_where_trees_grow<S: Scheme, F: Family>(seed: u64) {
     }
 }
 
+/// A reader that is put off the processor in the middle of a search, until `may_go_on`.
+struct Stopped<'t> {
+    loads: u32,
+    has_begun: &'t AtomicBool,
+    may_go_on: &'t AtomicBool,
+}
+
+impl Probe for Stopped<'_> {
+    fn load(&mut self, _at: u64) {
+        self.loads += 1;
+        if self.loads == 1 {
+            // The number of the epoch, which it shows next.
+            return;
+        }
+        self.has_begun.store(true, Ordering::Release);
+        while !self.may_go_on.load(Ordering::Acquire) {
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// An updater that lets the reader go on when it waits for it: when it begins more epochs than one in a single update.
+struct Patient<'t> {
+    epochs: u32,
+    may_go_on: &'t AtomicBool,
+}
+
+impl Probe for Patient<'_> {
+    fn exchange(&mut self, _at: u64) {
+        self.epochs += 1;
+        if self.epochs > 2 {
+            self.may_go_on.store(true, Ordering::Release);
+        }
+    }
+}
+
+impl Drop for Patient<'_> {
+    fn drop(&mut self) {
+        self.may_go_on.store(true, Ordering::Release);
+    }
+}
+
+/// While a reader may stand on what updates replace, they do not use up all nodes that there are: they wait for it.
+fn updates_wait_for_readers<S: Scheme, F: Family>() {
+    const KEYS: u32 = 100;
+    let tree: Tree<S, 16, F> = Tree::with_room_for(KEYS as usize);
+    let mut worker = tree.worker(Silent);
+    (0..KEYS).for_each(|key| assert!(tree.insert(&mut worker, key, key)));
+    let [has_begun, may_go_on] = [(); 2].map(|()| AtomicBool::new(false));
+    let (tree, has_begun, may_go_on) = (&tree, &has_begun, &may_go_on);
+    std::thread::scope(|scope| {
+        let probe = Patient { epochs: 0, may_go_on };
+        let reader = scope.spawn(move || {
+            let mut worker = tree.worker(Stopped { loads: 0, has_begun, may_go_on });
+            tree.get(&mut worker, 1)
+        });
+        let mut worker = tree.worker(probe);
+        while !has_begun.load(Ordering::Acquire) {
+            std::thread::yield_now();
+        }
+        for _ in 0..10_000 {
+            worker.probe.epochs = 0;
+            assert_eq!(tree.remove(&mut worker, 0), Some(0));
+            worker.probe.epochs = 0;
+            assert!(tree.insert(&mut worker, 0, 0));
+        }
+        assert!(may_go_on.load(Ordering::Acquire), "{} {}: it has waited", F::NAME, S::NAME);
+        assert_eq!(reader.join().expect("it does not panic"), Some(1));
+    });
+    assert_eq!(tree.check(), Ok(KEYS as usize));
+}
+
 fn threads<S: Scheme>(seed: u64) {
     threads_lose_nothing::<S, BPlus>(seed);
     threads_lose_nothing::<S, Csb>(seed);
@@ -218,4 +290,12 @@ fn threads_on_versions_by_tree() {
 #[test]
 fn threads_on_optimistic_nodes() {
     threads::<Optimistic>(5);
+}
+
+#[test]
+fn updates_by_versions_wait_for_readers() {
+    updates_wait_for_readers::<VersionsByNode, BPlus>();
+    updates_wait_for_readers::<VersionsByNode, Csb>();
+    updates_wait_for_readers::<VersionsByTree, BPlus>();
+    updates_wait_for_readers::<VersionsByTree, Csb>();
 }

@@ -110,7 +110,7 @@ impl Grave {
     }
 
     /// Begins an epoch, and frees what nobody can stand on.
-    fn look<P: Probe>(&mut self, epochs: &Epochs, probe: &mut P) {
+    pub fn look<P: Probe>(&mut self, epochs: &Epochs, probe: &mut P) {
         probe.exchange(EPOCH_AT);
         epochs.now.fetch_add(1, SeqCst);
         fence(SeqCst);
@@ -121,6 +121,11 @@ impl Grave {
             self.buried.pop_front();
             self.free.push(node);
         }
+    }
+
+    /// Is there something here, but nothing that may be used again yet?
+    pub fn is_waiting(&self) -> bool {
+        self.free.is_empty() && !self.buried.is_empty()
     }
 
     /// A node that may be used again.

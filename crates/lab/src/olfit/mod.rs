@@ -128,7 +128,8 @@ impl<S: Scheme, const W: usize, F: Family> Tree<S, W, F> {
         let leaves = keys / (Self::LEAF_MAX / 2) + 1;
         let inner = leaves / (Self::INNER_MAX / 2 - 1) + 1;
         let blocks = if F::GROUPED { inner } else { leaves + inner };
-        // What readers may still stand on, if each update replaces nodes. Small trees have few readers.
+        // What readers may still stand on, if each update replaces nodes. Small trees have few readers. Who finds it used up
+        // waits for them (`Worker::await_room`).
         let waiting = if S::ANCHORED { keys.min(40_000) } else { 0 };
         let tree = Self {
             arena: Arena::new(blocks + waiting, Self::BLOCK as u32),
@@ -163,13 +164,23 @@ impl<S: Scheme, const W: usize, F: Family> Tree<S, W, F> {
     #[inline]
     pub fn insert<P: Probe>(&self, worker: &mut Worker<'_, P>, key: u32, value: u32) -> bool {
         debug_assert!(key < u32::MAX, "the greatest key stands for no bound");
+        self.await_room(worker);
         S::insert(self, worker, key, value)
     }
 
     /// Removes `key`; returns its value.
     #[inline]
     pub fn remove<P: Probe>(&self, worker: &mut Worker<'_, P>, key: u32) -> Option<u32> {
+        self.await_room(worker);
         S::remove(self, worker, key)
+    }
+
+    /// Before an update that replaces nodes.
+    #[inline(always)]
+    fn await_room<P: Probe>(&self, worker: &mut Worker<'_, P>) {
+        if S::ANCHORED {
+            worker.await_room(&self.arena);
+        }
     }
 
     /// Where a probe sees the end of the nodes taken so far.
