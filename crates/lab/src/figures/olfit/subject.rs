@@ -50,6 +50,18 @@ pub trait Subject: Send + Sync {
     fn check(&self) -> Result<(), LabError>;
 }
 
+/// Ends the process if its thread panics, once the message is told. The panic may leave nodes latched, for which the other
+/// threads would wait without end, and who joins them, too.
+struct EndsWithItsThread;
+
+impl Drop for EndsWithItsThread {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            std::process::exit(101);
+        }
+    }
+}
+
 /// A tree and its keys.
 pub struct Loaded<S: Scheme, const W: usize, F: Family = BPlus> {
     /// The tree.
@@ -117,6 +129,7 @@ impl<S: Scheme, const W: usize, F: Family> Subject for Loaded<S, W, F> {
             let work = streams.into_iter().map(|mut stream| {
                 let barrier = &barrier;
                 scope.spawn(move || {
+                    let _ends = EndsWithItsThread;
                     let mut worker = self.tree.worker(Silent);
                     barrier.wait();
                     let begun = Instant::now();
@@ -214,6 +227,48 @@ pub fn at_once<T: Sync, R: Send>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::olfit::Worker;
+    use crate::probe::Probe;
+    use std::process::Command;
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+    use std::time::Duration;
+
+    /// The first search panics; the others wait for it, as for a latch that it had: for a while, so that the test ends.
+    struct Panics;
+
+    static HAS_PANICKED: AtomicBool = AtomicBool::new(false);
+    const WAITED_IN_VAIN: i32 = 7;
+
+    impl Scheme for Panics {
+        const NAME: &str = "panics";
+        const HEADER: usize = 1;
+
+        fn get<P: Probe, F: Family, const W: usize>(
+            _: &Tree<Self, W, F>,
+            _: &mut Worker<'_, P>,
+            _: u32,
+        ) -> Option<u32> {
+            assert!(HAS_PANICKED.swap(true, Relaxed), "the first search");
+            std::thread::sleep(Duration::from_secs(20));
+            std::process::exit(WAITED_IN_VAIN);
+        }
+    }
+
+    /// It ends the process, so it is run in one of its own.
+    #[test]
+    fn a_panic_ends_the_others_too() {
+        if std::env::var_os("PANICS").is_some() {
+            let loaded: Loaded<Panics, WORDS> = Loaded::new(&Keys::new(100, 1)).unwrap();
+            let _ = loaded.measure(Load { threads: 2, operations: 1, update_percent: 0, seed: 1 });
+        } else {
+            let this = "figures::olfit::subject::tests::a_panic_ends_the_others_too";
+            let mut child = Command::new(std::env::current_exe().unwrap());
+            let child = child.args(["--exact", this, "--nocapture"]).env("PANICS", "").output().unwrap();
+            let told = String::from_utf8_lossy(&child.stderr);
+            assert_eq!(child.status.code(), Some(101), "{told}");
+            assert!(told.contains("the first search"), "{told}");
+        }
+    }
 
     /// An update comes down to its leaf as a search does, so it misses the caches no less: a deletion, too, whose key was not
     /// inserted a moment before.
