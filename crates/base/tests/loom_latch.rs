@@ -1,7 +1,9 @@
 //! The latch under every interleaving and every reordering that the memory model allows.
 //!
 //! Run: `RUSTFLAGS="--cfg loom" cargo test -p foreshore-base --release --test loom_latch`.
-//! Not modelled: `optimistic_contended`, `release_unchanged`. Each seeded bug `latch_…` (`cargo xtask seeded`) must make `a_reader_never_sees_half_an_update` fail.
+//! Modelled: reading and validating, also from a word seen before; taking the latch, after reading or without; giving it back changed.
+//! Not modelled: the order of the load in `optimistic_contended`, which no schedule here shows; `release_unchanged`.
+//! Each seeded bug `latch_…` (`cargo xtask seeded`) must make `a_reader_never_sees_half_an_update` fail.
 #![cfg(loom)]
 
 use foreshore_base::NodeLatch;
@@ -27,11 +29,12 @@ impl Node {
         read.validate().ok().map(|()| pair)
     }
 
-    /// Both fields one higher, written under the latch.
-    fn bump(&self) {
-        let Some(_held) = self.latch.try_exclusive() else { return };
+    /// Both fields one higher, written under the latch; `false` if that is taken.
+    fn bump(&self) -> bool {
+        let Some(_held) = self.latch.try_exclusive() else { return false };
         self.a.store(self.a.load(Relaxed) + 1, Relaxed);
         self.b.store(self.b.load(Relaxed) + 1, Relaxed);
+        true
     }
 }
 
@@ -80,6 +83,22 @@ fn updates_are_not_lost() {
             .collect();
         let done: u64 = writers.into_iter().map(|w| w.join().unwrap()).sum();
         assert_eq!(node.read(), Some((done, done)));
+    });
+}
+
+/// L2, where nothing was read before the latch was taken: taking it is what shows the update before.
+#[test]
+fn who_takes_the_latch_sees_the_update_before() {
+    loom::model(|| {
+        let node = Node::shared();
+        let writers: Vec<_> = (0..2)
+            .map(|_| {
+                let node = node.clone();
+                thread::spawn(move || u64::from(node.bump()))
+            })
+            .collect();
+        let done: u64 = writers.into_iter().map(|w| w.join().unwrap()).sum();
+        assert_eq!((node.a.load(Relaxed), node.b.load(Relaxed)), (done, done));
     });
 }
 
