@@ -549,6 +549,12 @@ mod tests {
             assert!(content[..] == data[..], "{name}");
             let error = write(&full, &writes).expect_err(name);
             assert_eq!(error.kind(), io::ErrorKind::StorageFull, "{name}");
+            // One alone fails: whichever it is, most of them are not for the calling thread.
+            for failing in 0..2 * WRITERS {
+                let mut writes = writes[..2 * WRITERS].to_vec();
+                writes[failing].0 = i64::MAX as u64 / BLOCK_BYTES as u64 * BLOCK_BYTES as u64; // no file is as long
+                write(&file, &writes).expect_err(name);
+            }
         }
         fs::remove_dir_all(&path).expect("removing it");
     }
