@@ -6,8 +6,10 @@ use foreshore_base::sync::AtomicUsize;
 use foreshore_io::SimDisk;
 use foreshore_io::sim::{Call, Intercepted};
 use parking_lot::Mutex;
+use std::ptr;
+use std::sync::OnceLock;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::task::Wake;
+use std::task::{RawWaker, RawWakerVTable, Wake};
 use std::thread;
 use std::time::Duration;
 
@@ -71,5 +73,29 @@ fn a_task_may_wait_for_who_waits_for_a_place() {
         assert!(is_told.recv().unwrap(), "it is asleep as long as the task waits for it");
         drop(second);
     });
+    log.close().unwrap();
+}
+
+/// A waker whose copy is made, when a task begins to wait, in the moment in which its commit becomes durable.
+static LOG: OnceLock<Log> = OnceLock::new();
+static LATE: RawWakerVTable = RawWakerVTable::new(sync_and_copy, |_| {}, |_| {}, |_| {});
+
+fn sync_and_copy(_: *const ()) -> RawWaker {
+    let log = LOG.get().unwrap();
+    log.commit(log.reserved(), Durability::Sync).unwrap();
+    RawWaker::new(ptr::null(), &LATE)
+}
+
+/// Nobody wakes a task whose commit has landed before it was among those who wait: it looks once more.
+#[test]
+fn a_task_that_comes_late_is_told() {
+    let opened = Log::open(Arc::new(SimDisk::new(1)), SMALL, Incarnation::after(Lsn::ZERO)).unwrap();
+    let log = LOG.get_or_init(|| opened);
+    let record = log.reserve(1);
+    let end = record.end();
+    log.fill(record, &[1]);
+    // SAFETY: none of the functions uses the pointer, and all may be called by any thread.
+    let task = unsafe { Waker::new(ptr::null(), &LATE) };
+    assert!(log.poll_commit(end, None, &task, &mut None).is_ready());
     log.close().unwrap();
 }
