@@ -245,6 +245,73 @@ fn what_a_failed_log_has_not_taken_is_no_damage() {
     records.into_iter().for_each(Reservation::abandon);
 }
 
+/// A commit that nobody waits for, and that no other one takes along, leaves with the next nudge.
+#[test]
+fn a_buffered_commit_leaves_with_a_nudge() {
+    let log = Log::open(Arc::new(SimDisk::new(1)), OPTIONS, Incarnation::after(Lsn::ZERO)).unwrap();
+    let (_, end) = append(&log, b"\x01");
+    log.commit(end, Durability::Buffered).unwrap();
+    log.nudge();
+    let begun = Instant::now();
+    while log.durable() < end {
+        assert!(begun.elapsed() < Duration::from_secs(10), "it stays in the buffer");
+        std::thread::yield_now();
+    }
+}
+
+/// A place that is not filled yet would hide all behind it, if the process died.
+#[test]
+fn a_commit_waits_for_earlier_records() {
+    for durability in [Durability::Buffered, Durability::Relaxed] {
+        let log = Log::open(Arc::new(SimDisk::new(1)), OPTIONS, Incarnation::after(Lsn::ZERO)).unwrap();
+        let earlier = log.reserve(1);
+        let (_, end) = append(&log, b"\x01");
+        let is_filled = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(20)); // meanwhile the commit begins
+                is_filled.store(true, SeqCst);
+                log.fill(earlier, b"\x01");
+            });
+            log.commit(end, durability).unwrap();
+            assert!(is_filled.load(SeqCst), "{durability:?}");
+        });
+    }
+}
+
+/// What only the ring holds is not durable for sure, nor is anything behind it.
+#[test]
+fn who_reads_is_told_what_is_synced() {
+    let disk = SimDisk::new(1);
+    let incarnation = Incarnation::after(Lsn::ZERO);
+    let log = Log::open(Arc::new(disk.clone()), OPTIONS, incarnation).unwrap();
+    for durability in [Durability::Sync, Durability::Relaxed] {
+        let (_, end) = append(&log, b"\x01");
+        log.commit(end, durability).unwrap();
+    }
+    let vfs: Arc<dyn Vfs> = Arc::new(disk.after_crash(foreshore_io::sim::Crash::ProcessKill, 1));
+    let mut reader = LogReader::open(&vfs, OPTIONS, &[incarnation], Lsn::ZERO).unwrap();
+    let mut is_synced = || reader.next().unwrap().map(|record| record.synced);
+    assert_eq!([is_synced(), is_synced(), is_synced()], [Some(true), Some(false), None]);
+    assert!(!reader.is_synced());
+}
+
+/// S1: where a copy of the database has left holes, their place is taken before anything is written there.
+#[test]
+fn a_segment_has_no_holes_once_the_log_runs() {
+    let disk = SimDisk::new(1);
+    let open = || Log::open(Arc::new(disk.clone()), OPTIONS, Incarnation::after(Lsn::ZERO)).unwrap();
+    drop(open());
+    let used = disk.used_bytes();
+    let segment = segments::open_existing(&disk, 0, OPTIONS.segment_bytes).unwrap();
+    segment.set_len(0).unwrap();
+    segment.set_len(OPTIONS.segment_bytes).unwrap();
+    drop(segment);
+    assert_eq!(disk.used_bytes(), used - OPTIONS.segment_bytes);
+    drop(open());
+    assert_eq!(disk.used_bytes(), used);
+}
+
 /// Room that was found is good for some records, then it is asked for again; after a failure at once.
 #[test]
 fn room_is_asked_for_when_it_is_used_up() {
