@@ -152,6 +152,58 @@ fn what_only_the_ring_holds_is_repaired() {
     assert_eq!(repair_tail(&vfs, SMALL, &[first], Lsn::ZERO).unwrap(), end);
 }
 
+/// A name that the dead process has left unsynced is durable, too, once the end of the log is found.
+#[test]
+fn a_repair_makes_the_names_of_segments_durable() {
+    for seed in 0..20 {
+        let disk = SimDisk::new(seed);
+        let first = Incarnation::after(Lsn::ZERO);
+        let log = Log::open(Arc::new(disk.clone()), SMALL, first).unwrap();
+        let end = append(&log, b"\x01relaxed");
+        log.commit(end, Durability::Relaxed).unwrap();
+
+        let killed = disk.after_crash(ProcessKill, seed);
+        let segment = segments::name(0);
+        killed.rename(&segment, "unnamed").unwrap();
+        killed.sync_dir().unwrap();
+        killed.rename("unnamed", &segment).unwrap();
+        let vfs: Arc<dyn Vfs> = Arc::new(killed.clone());
+        assert_eq!(repair_tail(&vfs, SMALL, &[first], Lsn::ZERO).unwrap(), end);
+        let names = killed.after_crash(PowerLoss, seed).names();
+        assert!(names.contains(&segment), "seed {seed}: {names:?}");
+    }
+}
+
+/// The system writes the ring's blocks when it likes: a piece of long ago has a repair keep all from there on, which it lets go of but
+/// for the last ring of bytes. Those are not in the segments yet.
+#[test]
+fn a_long_repair_keeps_the_last_ring_of_bytes() {
+    let disk = SimDisk::new(1);
+    let first = Incarnation::after(Lsn::ZERO);
+    let log = Log::open(Arc::new(disk.clone()), SMALL, first).unwrap();
+    append(&log, &[1; 3000]);
+    let old = log.reserved();
+    let two_rings = Lsn(2 * SMALL.ring());
+    while log.reserved() < Lsn(two_rings.0 - 2 * options::BLOCK) {
+        log.commit(append(&log, &[1; 1000]), Durability::Sync).unwrap();
+    }
+    while log.reserved() <= two_rings {
+        log.commit(append(&log, &[1; 1000]), Durability::Relaxed).unwrap();
+    }
+    let end = log.reserved();
+    assert!(end < old + 2 * SMALL.ring(), "the old piece's place is free");
+
+    let killed = disk.after_crash(ProcessKill, 1);
+    let mut header = [0; HEADER_BYTES];
+    let place = old.0 as usize..old.0 as usize + HEADER_BYTES;
+    killed.corrupt(&segments::name(0), |bytes| header.copy_from_slice(&bytes[place.clone()]));
+    killed.corrupt("ring", |bytes| bytes[place].copy_from_slice(&header));
+    let vfs: Arc<dyn Vfs> = Arc::new(killed.clone());
+    assert_eq!(repair_tail(&vfs, SMALL, &[first], Lsn::ZERO).unwrap(), end);
+    killed.corrupt("ring", |bytes| bytes.fill(0));
+    assert_eq!(repair_tail(&vfs, SMALL, &[first], Lsn::ZERO).unwrap(), end);
+}
+
 /// Nor does a ring alone make a log: where the record at which the reading begins shares its block with others, the segments
 /// must hold those.
 #[test]
