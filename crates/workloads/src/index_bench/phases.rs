@@ -65,14 +65,17 @@ impl Plan {
         }
         progress("scan100");
         let greatest = self.greatest(keys);
-        let scans = self.timed(|random, _| scan(map, keys, random.below(self.n), greatest))?;
+        let (scans, _) = self.timed(|random, _| scan(map, keys, random.below(self.n), greatest))?;
         results.push(result("scan100", scans));
         progress("zipf");
         results.push(result("zipf", self.popular_updates(map, keys)?));
         progress("mixed");
-        results.push(result("mixed", self.timed(|random, own| mixed(map, keys, random, own))?));
+        let (rate, known) = self.timed(|random, own| mixed(map, keys, random, own))?;
+        results.push(result("mixed", rate));
         progress("check");
         map.check()?;
+        let agrees = |thread| known[thread as usize].agrees(keys, |key| map.get(&key));
+        threads::run(self.threads, agrees)?.into_iter().collect::<Result<(), _>>()?;
         Ok(results)
     }
 
@@ -136,11 +139,11 @@ impl Plan {
         fresh
     }
 
-    /// All threads repeat `operation` until the time is over.
+    /// All threads repeat `operation` until the time is over: how often a second, and what each knows then.
     fn timed(
         &self,
         operation: impl Fn(&mut Random, &mut Own) -> Result<(), WrongAnswer> + Sync,
-    ) -> Result<f64, BenchError> {
+    ) -> Result<(f64, Vec<Own>), BenchError> {
         let (gate, stop) = (&Gate::new(self.threads), &AtomicBool::new(false));
         std::thread::scope(|s| {
             let operation = &operation;
@@ -157,15 +160,17 @@ impl Plan {
                         }
                         done += BATCH;
                     }
-                    Ok(done)
+                    Ok((done, own))
                 }
             })?;
             let start = Instant::now();
             std::thread::sleep(self.duration);
             stop.store(true, Relaxed);
-            let done: Result<u64, WrongAnswer> =
-                threads.into_iter().map(|t| t.join().expect("a measuring thread")).sum();
-            Ok(done? as f64 / start.elapsed().as_secs_f64())
+            let ended: Result<Vec<(u64, Own)>, WrongAnswer> =
+                threads.into_iter().map(|t| t.join().expect("a measuring thread")).collect();
+            let seconds = start.elapsed().as_secs_f64();
+            let (done, known): (Vec<u64>, _) = ended?.into_iter().unzip();
+            Ok((done.iter().sum::<u64>() as f64 / seconds, known))
         })
     }
 }
@@ -177,6 +182,13 @@ impl Own {
 
     pub fn looked_up(&self, number: u64, found: Option<u64>) -> Result<(), WrongAnswer> {
         if found == self.expected(number) { Ok(()) } else { wrong("mixed", "a lookup found the wrong value") }
+    }
+
+    /// Is each entry there, and only if it is to be?
+    fn agrees<K: Keys>(&self, keys: K, get: impl Fn(K::Key) -> Option<u64>) -> Result<(), WrongAnswer> {
+        let mut numbers = (self.first..).take(self.present.len());
+        let odd = numbers.find(|&number| get(keys.key(number)) != self.expected(number));
+        if odd.is_none() { Ok(()) } else { wrong("check", "an entry is not as its thread has left it") }
     }
 
     pub fn inserted(&mut self, number: u64, old: Option<u64>) -> Result<(), WrongAnswer> {
@@ -255,7 +267,52 @@ pub fn resident_bytes() -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::keys::U64Keys;
+    use super::super::shared::visit_rising;
     use super::*;
+    use std::collections::BTreeMap;
+    use std::sync::{Mutex, MutexGuard};
+
+    /// A map that loses an entry when nothing looks at it any more but the check.
+    #[derive(Default)]
+    struct Forgetful(Mutex<BTreeMap<u64, u64>>);
+
+    impl Forgetful {
+        fn map(&self) -> MutexGuard<'_, BTreeMap<u64, u64>> {
+            self.0.lock().unwrap()
+        }
+    }
+
+    impl Shared<u64> for Forgetful {
+        fn get(&self, key: &u64) -> Option<u64> {
+            self.map().get(key).copied()
+        }
+
+        fn insert(&self, key: &u64, value: u64) -> Option<u64> {
+            self.map().insert(*key, value)
+        }
+
+        fn remove(&self, key: &u64) -> Option<u64> {
+            self.map().remove(key)
+        }
+
+        fn scan(&self, key: &u64, visit: impl FnMut(u64)) -> bool {
+            visit_rising(self.map().range(key..).map(|(key, value)| (*key, *value)), visit)
+        }
+
+        fn check(&self) -> Result<(), WrongAnswer> {
+            self.map().pop_first();
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_the_mixed_phase_leaves_is_checked() {
+        let duration = Duration::from_millis(1);
+        let plan = Plan { options: Options::default(), n: 1000, threads: 2, duration, seed: 1 };
+        let found = plan.concurrent(&Forgetful::default(), U64Keys, &mut |_| {});
+        assert!(matches!(&found, Err(BenchError::Wrong(what)) if what.starts_with("check: ")), "{found:?}");
+    }
 
     #[test]
     fn a_scan_ends_after_its_entries_or_after_the_greatest_key() {
