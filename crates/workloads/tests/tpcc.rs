@@ -140,7 +140,7 @@ fn loaded_rows_have_the_standards_shape() {
 #[test]
 fn damage_is_noticed_and_named() {
     // Offsets of fixed fields: see the crate's `tpcc::row`.
-    let damages: [(&str, Damage, &str); 14] = [
+    let damages: [(&str, Damage, &str); 16] = [
         ("warehouse", Damage::Add(0), "condition 1 "),
         ("district", Damage::Add(0), "condition 2 "),
         ("district", Damage::Add(4), "condition 9 "),
@@ -153,7 +153,9 @@ fn damage_is_noticed_and_named() {
         ("history", Damage::Remove, "condition 9 "),
         ("customer", Damage::Add(0), "condition 10 "),
         ("customer", Damage::Add(8), "condition 12 "),
+        ("customer", Damage::Add(16), "payment condition"),
         ("stock", Damage::Add(4), "stock condition"),
+        ("stock", Damage::Zero(0, 4), "quantity condition"),
         ("order_customer", Damage::Remove, "index of orders by customer"),
     ];
     for (table, damage, condition) in damages {

@@ -1,4 +1,4 @@
-//! The consistency conditions (clause 3.3.2), and four of our own about what the standard's database does not have; after a
+//! The consistency conditions (clause 3.3.2), and six of our own about what the standard's database does not have; after a
 //! measured run also whether all is there that was acknowledged.
 //!
 //! All is read in one read-only transaction, so the conditions can be checked while terminals are at work. HISTORY is added
@@ -19,7 +19,7 @@ use std::ops::ControlFlow;
 impl<S: TxStore> Tpcc<'_, S> {
     /// Checks the consistency conditions in one read-only transaction; transactions may run meanwhile.
     ///
-    /// These are the conditions of clause 3.3.2, number 11 in the form that deliveries keep, and that stocks, prices and the two
+    /// These are the conditions of clause 3.3.2, number 11 in the form that deliveries keep, and that stocks, prices, counts of payments and the two
     /// indexes agree with the rows they are about.
     ///
     /// Errors: [`BenchError::Wrong`] names the condition that does not hold, and where.
@@ -76,6 +76,8 @@ const CONDITION_12: &str = "consistency condition 12 (C_BALANCE + C_YTD_PAYMENT 
 const NAMES: &str = "index of customers by name";
 const LAST_ORDERS: &str = "index of orders by customer";
 const STOCKS: &str = "stock condition (S_YTD, S_ORDER_CNT, S_REMOTE_CNT = what was ordered since the load)";
+const QUANTITIES: &str = "quantity condition (S_QUANTITY is 10 to 100: what is left, or refilled)";
+const PAYMENTS: &str = "payment condition (C_PAYMENT_CNT = rows of HISTORY)";
 const PRICES: &str = "price condition (OL_AMOUNT = OL_QUANTITY * I_PRICE of what was ordered since the load)";
 const SIZES: &str = "cardinality of tables that never grow";
 const COMMITS: &str = "count of commits (what was done since the load = what was acknowledged)";
@@ -91,10 +93,10 @@ struct Check<'a, T: Tx> {
 /// Sums over HISTORY, in cents.
 struct Payments {
     by_district: Vec<Paid>,
-    by_customer: Vec<i64>,
+    by_customer: Vec<Paid>,
 }
 
-/// What was paid at a district.
+/// What was paid at a district, or by a customer.
 #[derive(Clone, Copy, Default)]
 struct Paid {
     rows: u64,
@@ -200,7 +202,7 @@ impl<T: Tx> Check<'_, T> {
         let scale = *self.scale;
         let districts = scale.warehouses as usize * usize::from(DISTRICTS);
         let mut by_district = vec![Paid::default(); districts];
-        let mut by_customer = vec![0; districts * scale.customers as usize];
+        let mut by_customer = vec![Paid::default(); districts * scale.customers as usize];
         self.each(&self.tables.history, &[], KEYS_END, |key, row| {
             let (w, d) = (key::number(key, 0), key.get(4).copied().unwrap_or(0));
             let (customer_w, customer_d) = (history::C_W_ID.get(row), history::C_D_ID.get(row));
@@ -213,9 +215,10 @@ impl<T: Tx> Check<'_, T> {
                 let what = format!("customer {customer_w}/{customer_d}/{c} pays at {w}/{d}");
                 return Err(broken(CONDITION_9, &"HISTORY", &what));
             };
-            at.rows += 1;
-            at.cents += amount;
-            *of += amount;
+            for paid in [at, of] {
+                paid.rows += 1;
+                paid.cents += amount;
+            }
             Ok(())
         })?;
         Ok(Payments { by_district, by_customer })
@@ -310,7 +313,9 @@ impl<T: Tx> Check<'_, T> {
             };
             let (balance, ytd) = (customer::BALANCE.get(row), customer::YTD_PAYMENT.get(row));
             let delivered = delivered[c as usize - 1];
-            ensure_equal!(CONDITION_10, place, balance, delivered - payments.by_customer[at]);
+            let paid = payments.by_customer[at];
+            ensure_equal!(CONDITION_10, place, balance, delivered - paid.cents);
+            ensure_equal!(PAYMENTS, place, u64::from(customer::PAYMENT_CNT.get(row)), paid.rows);
             ensure_equal!(CONDITION_12, place, balance + ytd, delivered);
             customers += 1;
             deliveries += u64::from(customer::DELIVERY_CNT.get(row));
@@ -370,7 +375,12 @@ impl<T: Tx> Check<'_, T> {
             let counts = [stock::YTD.get(row), stock::ORDER_CNT.get(row), stock::REMOTE_CNT.get(row)];
             let i = key::number(key, 4);
             let expected = (i as usize).checked_sub(1).and_then(|at| taken.get(at));
-            ensure_equal!(STOCKS, format!("warehouse {w}, item {i}"), Some(&counts), expected);
+            let place = format!("warehouse {w}, item {i}");
+            ensure_equal!(STOCKS, place, Some(&counts), expected);
+            let quantity = stock::QUANTITY.get(row);
+            if !(10..=100).contains(&quantity) {
+                return Err(broken(QUANTITIES, &place, &quantity.to_string()));
+            }
             items += 1;
             Ok(())
         })?;
