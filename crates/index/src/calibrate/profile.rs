@@ -242,6 +242,7 @@ mod tests {
         assert_eq!(by_caches(&with_l1d(32 << 10), 8), NodeKeys::K64);
         assert_eq!(by_caches(&with_l1d(48 << 10), 4), NodeKeys::K128);
         assert_eq!(by_caches(&with_l1d(4 << 10), 8), NodeKeys::K16);
+        assert_eq!(by_caches(&with_l1d(32 << 10), usize::MAX - 7), NodeKeys::K16, "however long");
     }
 
     /// Every part comes back as it was.
