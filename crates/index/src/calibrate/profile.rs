@@ -9,7 +9,7 @@
 use super::choose::{clearly_best, geometric_mean, wanted};
 use super::experiment::Measured;
 use super::{Favour, Leaves, Machine, NodeKeys, Searches, leaves};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -50,6 +50,7 @@ pub struct Profile {
 #[serde(deny_unknown_fields)]
 pub struct Choice {
     /// Bytes of a key as a node holds it: 4, or a multiple of 8.
+    #[serde(deserialize_with = "held_key_bytes")]
     pub key_bytes: usize,
     /// What the map is wanted for.
     pub favour: Favour,
@@ -172,6 +173,16 @@ impl Profile {
     }
 }
 
+/// A choice for other keys would choose nothing.
+fn held_key_bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
+    let key_bytes = usize::deserialize(deserializer)?;
+    if key_bytes == 4 || (key_bytes > 0 && key_bytes.is_multiple_of(8)) {
+        return Ok(key_bytes);
+    }
+    let message = format!("no node holds {key_bytes} bytes of a key: name 4, or a multiple of 8");
+    Err(de::Error::custom(message))
+}
+
 /// See the module.
 fn by_caches(machine: &Machine, key_bytes: usize) -> NodeKeys {
     NodeKeys::at_most(machine.l1d_bytes / 32 / key_bytes.saturating_add(size_of::<u64>()))
@@ -232,6 +243,25 @@ mod tests {
         {
             let refused = with(&misspelt).unwrap_err().to_string();
             assert!(refused.contains("unknown field"), "{refused}");
+        }
+    }
+
+    /// A choice for keys of which no node holds so many bytes would choose nothing.
+    #[test]
+    fn key_bytes_that_no_node_holds_are_refused() {
+        let with = |key_bytes| {
+            let choice = Choice { key_bytes, favour: Favour::Lookups, node_keys: NodeKeys::K16 };
+            Profile::from_toml(&Profile { choices: vec![choice], ..Profile::default() }.to_toml())
+        };
+        for key_bytes in [4, 8, 16, 24] {
+            assert_eq!(with(key_bytes).unwrap().node_keys(key_bytes, Favour::Lookups), NodeKeys::K16);
+        }
+        for key_bytes in [0, 2, 12, 20] {
+            let refused = with(key_bytes).unwrap_err().to_string();
+            assert!(
+                refused.contains("4, or a multiple of 8") && refused.contains("mend the line"),
+                "{refused}"
+            );
         }
     }
 
