@@ -84,21 +84,16 @@ const fn class<N: Pooled>() -> usize {
 /// Panics if the system has no memory.
 pub(crate) fn take<N: Pooled>() -> NonNull<N> {
     let class = const { class::<N>() };
-    let cached = CACHE.try_with(|cache| {
-        let free = &mut cache.borrow_mut().0[class];
-        free.pop().unwrap_or_else(|| {
-            refill::<N>(class, free);
-            free.pop().expect("just filled")
-        })
-    });
+    let cached = CACHE.try_with(|cache| take_from::<N>(class, &mut cache.borrow_mut().0[class]));
     // A thread that is ending has no cache any more.
-    let address = cached.unwrap_or_else(|_| {
+    let taken = cached.unwrap_or_else(|_| {
         let mut free = Vec::new();
-        refill::<N>(class, &mut free);
-        let node = free.pop().expect("just filled");
+        let taken = take_from::<N>(class, &mut free);
         lock(&FREE[class]).append(&mut free);
-        node
+        taken
     });
+    // Not before: the hook of a panic may use maps, which need the cache and the locks.
+    let address = taken.expect("memory for index nodes");
     NonNull::new(std::ptr::with_exposed_provenance_mut(address)).expect("a node has an address")
 }
 
@@ -121,18 +116,31 @@ pub(crate) unsafe fn give_back<N: Pooled>(node: NonNull<N>) {
     }
 }
 
+/// Takes a node from a list, which is filled if it is empty.
+///
+/// Errors: the system has no memory.
+fn take_from<N: Pooled>(class: usize, free: &mut Vec<Address>) -> io::Result<Address> {
+    if free.is_empty() {
+        refill::<N>(class, free)?;
+    }
+    Ok(free.pop().expect("just filled"))
+}
+
 /// Fills an empty list from the shared one, or with new nodes.
-fn refill<N: Pooled>(class: usize, free: &mut Vec<Address>) {
+///
+/// Errors: the system has no memory.
+fn refill<N: Pooled>(class: usize, free: &mut Vec<Address>) -> io::Result<()> {
     let mut shared = lock(&FREE[class]);
     let keep = shared.len().saturating_sub(BATCH);
     free.extend(shared.drain(keep..));
     drop(shared);
     if !free.is_empty() {
-        return;
+        return Ok(());
     }
-    let first = cut(BATCH * size_of::<N>());
+    let first = cut(BATCH * size_of::<N>())?;
     // The last is taken first: nodes are handed out in the order of their addresses.
     free.extend((0..BATCH).rev().map(|i| first + i * size_of::<N>()));
+    Ok(())
 }
 
 /// The number of a node, by its address: that of its first line in the range (P3).
@@ -149,19 +157,15 @@ pub(crate) fn address_of(number: u32) -> u64 {
 
 /// Cuts `bytes` of zeros, a multiple of a line and no more than an arena, off the range.
 ///
-/// Panics if the system has no memory.
-pub(crate) fn cut(bytes: usize) -> Address {
+/// Errors: the system has no memory.
+pub(crate) fn cut(bytes: usize) -> io::Result<Address> {
     let mut arena = lock(&ARENA);
     if arena.next + bytes > arena.end {
-        let grown = arena.grow();
-        if let Err(refused) = grown {
-            drop(arena); // others may still find what is free
-            panic!("memory for index nodes: {refused}");
-        }
+        arena.grow()?;
     }
     let address = arena.next;
     arena.next += bytes;
-    address
+    Ok(address)
 }
 
 /// Sets the addresses aside in which the nodes of all maps lie, and takes the first memory for them (64 MiB, which the system gives as it
@@ -262,6 +266,7 @@ mod tests {
     use foreshore_base::Mapping;
     use std::panic::catch_unwind;
     use std::process::Command;
+    use std::sync::TryLockError;
 
     /// Runs a test in a process that may have so many KiB of addresses. A sanitizer's own may be more than that: then it does not.
     fn run_limited(addresses_kib: u32, test: &str) {
@@ -287,7 +292,7 @@ mod tests {
     #[test]
     #[ignore = "a part of the test above, in a process of its own"]
     fn in_a_limited_process() {
-        cut(LINE);
+        cut(LINE).unwrap();
         Mapping::zeroed(700 << 20, false).unwrap();
     }
 
@@ -348,7 +353,7 @@ mod tests {
     /// Takes all memory that no node has used yet.
     fn exhaust() {
         for bytes in [ARENA_BYTES, 1 << 20, LINE] {
-            while catch_unwind(|| cut(bytes)).is_ok() {}
+            while cut(bytes).is_ok() {}
         }
     }
 
@@ -399,6 +404,26 @@ mod tests {
         assert_eq!(free_lines(), before, "refused inserts keep nodes");
         // Whose header is there, and no leaf.
         assert!(catch_unwind(O2Map::<u64, 32>::new).is_err());
+    }
+
+    /// The hook of a panic may use maps: nothing is locked or borrowed while it runs.
+    #[test]
+    fn refused_memory_is_told_to_a_hook_that_uses_maps() {
+        run_limited(2_300_000, "in_a_process_whose_hook_uses_a_map");
+    }
+
+    #[test]
+    #[ignore = "a part of the test above, in a process of its own"]
+    fn in_a_process_whose_hook_uses_a_map() {
+        let use_map = || drop(IntMap::<u64, 4>::from_iter([(1, 1)]));
+        use_map(); // so there are free nodes of this size
+        exhaust();
+        std::panic::set_hook(Box::new(move |_| {
+            // Not `lock`: it would wait for ever. A panic in a hook ends the process.
+            assert!(!matches!(ARENA.try_lock(), Err(TryLockError::WouldBlock)));
+            use_map();
+        }));
+        assert!(catch_unwind(take::<ManyLines>).is_err());
     }
 
     /// What a load or an insert had made when it was refused memory goes with it.

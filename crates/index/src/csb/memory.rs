@@ -46,9 +46,12 @@ mod lists {
     }
 
     /// A free group, or memory of zeros, which are one (H3 in `group.rs`).
+    ///
+    /// Panics if the system has no memory.
     pub fn take<G: 'static>() -> Address {
         let used = free().get_mut(&TypeId::of::<G>()).and_then(Vec::pop);
-        used.unwrap_or_else(|| pool::cut(const { checked_size::<G>() }) as Address)
+        let new = || pool::cut(const { checked_size::<G>() }).expect("memory for index nodes");
+        used.unwrap_or_else(|| new() as Address)
     }
 
     /// # Safety
