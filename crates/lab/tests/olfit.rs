@@ -234,10 +234,11 @@ impl Drop for Patient<'_> {
     }
 }
 
-/// While a reader may stand on what updates replace, they do not use up all nodes that there are: they wait for it.
+/// While a reader may stand on what updates replace, a thread does not use up all nodes that there are, only its share: then it
+/// waits for the reader.
 fn updates_wait_for_readers<S: Scheme, F: Family>() {
     const KEYS: u32 = 100;
-    let tree: Tree<S, 16, F> = Tree::with_room_for(KEYS as usize);
+    let tree: Tree<S, 16, F> = Tree::with_room_for(40_000);
     let mut worker = tree.worker(Silent);
     (0..KEYS).for_each(|key| assert!(tree.insert(&mut worker, key, key)));
     let [has_begun, may_go_on] = [(); 2].map(|()| AtomicBool::new(false));

@@ -57,11 +57,6 @@ impl<const W: usize> Arena<W> {
         u64::from(self.next.load(Relaxed)) * size_of::<Node<W>>() as u64
     }
 
-    /// Is no more left than what is set aside for threads to keep?
-    fn is_low(&self) -> bool {
-        self.next.load(Relaxed) as usize + WORKERS_MAX * chunk(self.block) as usize >= self.nodes.len()
-    }
-
     fn chunk(&self) -> std::ops::Range<NodeId> {
         let nodes = chunk(self.block);
         let first = self.next.fetch_add(nodes, Relaxed);
@@ -104,16 +99,14 @@ impl<'t, P: Probe> Worker<'t, P> {
         block
     }
 
-    /// Waits until this thread has a block for its next update, or may take one. What it has unlinked is free only once
-    /// everyone who could stand on it has ended its operation, and such a thread may be put off the processor in the middle of
-    /// it: others must not use up all that there is meanwhile.
+    /// Before an update: waits for readers, if as many blocks as this thread may have are buried because of them. A reader may be
+    /// put off the processor in the middle of its operation, and nobody may use up all blocks meanwhile.
     ///
     /// Nothing may be latched or pinned: whoever is waited for could be waiting for us.
     #[inline]
-    pub(super) fn await_room<const W: usize>(&mut self, arena: &Arena<W>) {
-        let Self { probe, epochs, seat } = self;
-        while seat.chunk.is_empty() && seat.grave.is_waiting() && arena.is_low() {
-            seat.grave.look(epochs, probe);
+    pub(super) fn await_readers(&mut self) {
+        while self.seat.grave.is_full() {
+            self.seat.grave.look(self.epochs, &mut self.probe);
             std::thread::yield_now();
         }
     }

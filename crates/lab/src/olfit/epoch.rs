@@ -19,6 +19,8 @@ pub const WORKERS_MAX: usize = 256;
 const IDLE: u64 = u64::MAX;
 /// Burials between two looks at what is free.
 const LOOK_EVERY: usize = 64;
+/// So many nodes of a thread may be buried before it waits for readers.
+pub const BURIED_MAX: usize = 160;
 
 /// Where a probe sees the epoch counter, and the threads' lines behind it.
 const EPOCH_AT: u64 = 128;
@@ -123,9 +125,9 @@ impl Grave {
         }
     }
 
-    /// Is there something here, but nothing that may be used again yet?
-    pub fn is_waiting(&self) -> bool {
-        self.free.is_empty() && !self.buried.is_empty()
+    /// Are as many buried as may be?
+    pub fn is_full(&self) -> bool {
+        self.buried.len() >= BURIED_MAX
     }
 
     /// A node that may be used again.

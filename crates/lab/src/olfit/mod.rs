@@ -36,7 +36,7 @@ pub use versions::{VersionsByNode, VersionsByTree};
 use crate::probe::{Probe, Silent};
 use arena::{Arena, NodeId};
 use crossbeam_utils::CachePadded;
-use epoch::Epochs;
+use epoch::{BURIED_MAX, Epochs, WORKERS_MAX};
 use std::marker::PhantomData;
 use std::sync::atomic::AtomicU32;
 
@@ -128,9 +128,8 @@ impl<S: Scheme, const W: usize, F: Family> Tree<S, W, F> {
         let leaves = keys / (Self::LEAF_MAX / 2) + 1;
         let inner = leaves / (Self::INNER_MAX / 2 - 1) + 1;
         let blocks = if F::GROUPED { inner } else { leaves + inner };
-        // What readers may still stand on, if each update replaces nodes. Small trees have few readers. Who finds it used up
-        // waits for them (`Worker::await_room`).
-        let waiting = if S::ANCHORED { keys.min(40_000) } else { 0 };
+        // What readers may still stand on, if each update replaces nodes. Small trees have few workers.
+        let waiting = if S::ANCHORED { keys.min(WORKERS_MAX * BURIED_MAX) } else { 0 };
         let tree = Self {
             arena: Arena::new(blocks + waiting, Self::BLOCK as u32),
             latch: CachePadded::new(AtomicU32::new(0)),
@@ -164,22 +163,22 @@ impl<S: Scheme, const W: usize, F: Family> Tree<S, W, F> {
     #[inline]
     pub fn insert<P: Probe>(&self, worker: &mut Worker<'_, P>, key: u32, value: u32) -> bool {
         debug_assert!(key < u32::MAX, "the greatest key stands for no bound");
-        self.await_room(worker);
+        self.await_readers(worker);
         S::insert(self, worker, key, value)
     }
 
     /// Removes `key`; returns its value.
     #[inline]
     pub fn remove<P: Probe>(&self, worker: &mut Worker<'_, P>, key: u32) -> Option<u32> {
-        self.await_room(worker);
+        self.await_readers(worker);
         S::remove(self, worker, key)
     }
 
     /// Before an update that replaces nodes.
     #[inline(always)]
-    fn await_room<P: Probe>(&self, worker: &mut Worker<'_, P>) {
+    fn await_readers<P: Probe>(&self, worker: &mut Worker<'_, P>) {
         if S::ANCHORED {
-            worker.await_room(&self.arena);
+            worker.await_readers();
         }
     }
 
