@@ -15,7 +15,8 @@
 //!   the version between them, nor will one that opens later. The older stays where it is, with its commit and what it holds. It
 //!   says from then on that the newer one's writer replaced that, so that who comes from the newest version finds it.
 //!
-//! Why so: a transaction that changes millions of rows makes a chain as long. Nobody may walk that for each change. And a
+//! Why so: a transaction that changes millions of rows has dozens of images in each chain (a longer one is divided, see `bucket`). Nobody
+//! should walk through those for each change. And a
 //! snapshot may stay open while a row is changed a million times: it needs one image of it.
 //! Source for I6: Böttcher et al., *Scalable Garbage Collection for In-Memory MVCC Systems* (VLDB 2019). Differs: only the newest
 //! snapshot is asked for. What no snapshot saw when it was replaced is all there is to be dropped, but for snapshots that close

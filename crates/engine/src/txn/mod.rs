@@ -75,7 +75,7 @@ const CACHE_BYTES_PER_BUCKET: usize = 256;
 const BUCKETS_LOG2_USUAL: u32 = 16;
 const LARGE_CACHE_BYTES_PER_BUCKET: usize = 4 << 10;
 /// More buckets make shorter chains: who changes a row beside a snapshot, or reads it there, walks through the old versions of all rows
-/// of its bucket. (TPC-C and YCSB take as long with 4 MiB as with 16, and perhaps some per cent longer with 64.)
+/// of its bucket, or, if there are many, of its part of it. (TPC-C and YCSB take as long with 4 MiB as with 16, and perhaps some per cent longer with 64.)
 const BUCKETS_LOG2_MAX: u32 = 18;
 
 /// What all transactions share.

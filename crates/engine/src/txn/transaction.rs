@@ -74,7 +74,7 @@ const MET_MAX: usize = 16;
 /// How many locks ahead of the one that is given back the lines of the table are fetched.
 const LOCKS_AHEAD: usize = 6;
 
-/// Locks that are given back within about a millisecond.
+/// Locks that are given back within a few milliseconds.
 const LOCKS_AT_ONCE: usize = 10_000;
 
 /// A table that a transaction touched.
