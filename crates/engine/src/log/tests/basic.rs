@@ -269,12 +269,12 @@ fn a_commit_waits_for_earlier_records() {
         let is_filled = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                std::thread::sleep(Duration::from_millis(20)); // meanwhile the commit begins
-                is_filled.store(true, SeqCst);
-                log.fill(earlier, b"\x01");
+                log.commit(end, durability).unwrap();
+                assert!(is_filled.load(SeqCst), "{durability:?}");
             });
-            log.commit(end, durability).unwrap();
-            assert!(is_filled.load(SeqCst), "{durability:?}");
+            std::thread::sleep(Duration::from_millis(20)); // meanwhile the commit begins
+            is_filled.store(true, SeqCst);
+            log.fill(earlier, b"\x01");
         });
     }
 }
