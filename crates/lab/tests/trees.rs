@@ -82,12 +82,12 @@ proptest! {
             prop_assert_eq!(css.get(key, &mut Silent), expected);
             prop_assert_eq!(csb.get(key, &mut Silent), expected);
         }
-        let sum = (0..u64::from(count)).sum();
-        prop_assert_eq!(csb.scan(&mut Silent), (u64::from(count), sum));
+        let values = (0..u64::from(count)).sum::<u64>();
+        prop_assert_eq!(csb.scan(&mut Silent), (u64::from(count), 3 * values));
         for key in 0..count {
             prop_assert!(csb.insert(2 * key + 1, key, &mut Silent));
         }
-        prop_assert_eq!(csb.scan(&mut Silent), (2 * u64::from(count), 2 * sum));
+        prop_assert_eq!(csb.scan(&mut Silent), (2 * u64::from(count), 6 * values + u64::from(count)));
     }
 }
 

@@ -182,6 +182,11 @@ impl CsbTree {
         LEAF_KEYS + self.entries_max * self.key_words + slot
     }
 
+    /// Where a key's last word is: all of it, since those before it are zero.
+    fn key_at(&self, keys: usize, slot: usize) -> usize {
+        keys + (slot + 1) * self.key_words - 1
+    }
+
     #[inline(always)]
     fn word<P: Probe>(&self, node: Node, word: usize, probe: &mut P) -> u32 {
         self.groups.load(node.group, self.node_at(node, word), probe)
@@ -201,7 +206,7 @@ impl CsbTree {
     }
 
     fn set_key<P: Probe>(&mut self, node: Node, keys: usize, slot: usize, key: u32, probe: &mut P) {
-        self.set(node, keys + (slot + 1) * self.key_words - 1, key, probe);
+        self.set(node, self.key_at(keys, slot), key, probe);
     }
 
     /// How many of the first `count` keys are at most `key`.
@@ -360,7 +365,7 @@ impl CsbTree {
     }
 
     /// Reads all entries in order; with prefetching, two nodes ahead, be they of the next group. Returns their number and the
-    /// sum of their values.
+    /// sum of their keys and values. Of a key it reads the last word, which tells it from others: its line is what costs.
     pub fn scan<P: Probe>(&self, probe: &mut P) -> (u64, u64) {
         let (mut entries, mut sum, mut group) = (0, 0, self.first_leaves);
         while group != NIL {
@@ -376,9 +381,10 @@ impl CsbTree {
                 }
                 let count = self.count(leaf, probe);
                 entries += count as u64;
-                sum += (0..count)
-                    .map(|slot| u64::from(self.word(leaf, self.value_at(slot), probe)))
-                    .sum::<u64>();
+                for slot in 0..count {
+                    let key = self.word(leaf, self.key_at(LEAF_KEYS, slot), probe);
+                    sum += u64::from(key) + u64::from(self.word(leaf, self.value_at(slot), probe));
+                }
             }
             group = next;
         }

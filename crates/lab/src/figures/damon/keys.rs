@@ -78,11 +78,13 @@ impl Sweep {
         Ok(sweep)
     }
 
+    fn lines(&self) -> [(&'static str, &[Times]); 3] {
+        [("linear search", &self.linear), ("binary search", &self.binary), ("inserts", &self.inserts)]
+    }
+
     fn panel(&self, title: &str, y: &str, value: fn(&Times) -> f64) -> Panel {
         let mut panel = Panel::new(title, Source::Measured, X, y, Scale::Linear);
-        let lines =
-            [("linear search", &self.linear), ("binary search", &self.binary), ("inserts", &self.inserts)];
-        for (name, line) in lines {
+        for (name, line) in self.lines() {
             for (key_bytes, times) in KEY_BYTES.into_iter().zip(line) {
                 panel.add(name, key_bytes as f64, value(times));
             }
@@ -96,6 +98,27 @@ impl Sweep {
 
     fn times(&self) -> Panel {
         self.panel("Time with the best node size", "ns per operation", Times::ns)
+    }
+
+    /// All times, by which the best node sizes are told: one panel for each line.
+    fn by_node_size(&self) -> impl Iterator<Item = Panel> {
+        self.lines().into_iter().filter(|(_, line)| !line.is_empty()).map(|(name, line)| {
+            let title = format!("By node size, {name}");
+            let mut panel =
+                Panel::new(title, Source::Measured, "node size, bytes", "ns per operation", Scale::Doubling);
+            for (key_bytes, times) in KEY_BYTES.into_iter().zip(line) {
+                for (node_bytes, ns) in NODE_BYTES.into_iter().zip(times.0) {
+                    panel.add(&format!("keys of {key_bytes} bytes"), node_bytes as f64, ns);
+                }
+            }
+            panel
+        })
+    }
+
+    /// A figure whose verdict goes by best node sizes: beside its panels, the times.
+    fn drawn_with_times(self, mut panels: Vec<Panel>, conditions: &[bool], sentence: String) -> Drawn {
+        panels.extend(self.by_node_size());
+        self.drawn(panels, conditions, sentence)
     }
 
     fn drawn(self, panels: Vec<Panel>, conditions: &[bool], sentence: String) -> Drawn {
@@ -148,7 +171,7 @@ pub fn best_sizes(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError
     );
     let conditions = [grows(&sweep.linear), grows(&sweep.binary), differ(&sweep.linear, &sweep.binary) > 0];
     let panels = vec![sweep.node_sizes()];
-    Ok(sweep.drawn(panels, &conditions, sentence))
+    Ok(sweep.drawn_with_times(panels, &conditions, sentence))
 }
 
 /// Figure 6.
@@ -204,7 +227,7 @@ pub fn best_for_inserts(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, La
     let sentence = format!("Best node bytes for inserts by key bytes: {}.", listed(&sweep.inserts));
     let conditions = [judge_inserts(&sweep.inserts)];
     let panels = vec![sweep.node_sizes(), sweep.times()];
-    Ok(sweep.drawn(panels, &conditions, sentence))
+    Ok(sweep.drawn_with_times(panels, &conditions, sentence))
 }
 
 /// Figure 9.
@@ -219,7 +242,7 @@ pub fn configuration(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabEr
         KEY_BYTES.len(),
     );
     let panels = vec![sweep.node_sizes(), sweep.times()];
-    Ok(sweep.drawn(panels, &[differ > 0], sentence))
+    Ok(sweep.drawn_with_times(panels, &[differ > 0], sentence))
 }
 
 #[cfg(test)]
@@ -253,6 +276,24 @@ mod tests {
         assert_eq!(rounds(times(), Vec::new()), "3; medians");
         assert_eq!(rounds(Vec::new(), times()), "1");
         assert_eq!(rounds(times(), times()), "3; medians of lookups; inserts once");
+    }
+
+    /// Who has the file can find every best node size again, with the times that lose against it.
+    #[test]
+    fn all_times_are_kept() {
+        let line = |ns: f64| (0..KEY_BYTES.len()).map(|_| Times([ns, 2.0, 3.0, 4.0, 5.0])).collect();
+        let (linear, inserts) = (line(1.0), line(9.0));
+        let sweep = Sweep { sizes: Sizes::of(&Settings::quick(1)), linear, binary: Vec::new(), inserts };
+        let panels = vec![sweep.node_sizes()];
+        let drawn = sweep.drawn_with_times(panels, &[true], String::new());
+        let titles: Vec<_> = drawn.panels.iter().map(|panel| panel.title.as_str()).collect();
+        assert_eq!(titles, ["Best node size", "By node size, linear search", "By node size, inserts"]);
+        for key_bytes in KEY_BYTES {
+            let name = format!("keys of {key_bytes} bytes");
+            let kept =
+                drawn.panels[2..].iter().map(|panel| NODE_BYTES.map(|bytes| panel.at(&name, bytes as f64)));
+            assert_eq!(kept.collect::<Vec<_>>(), [[9.0, 2.0, 3.0, 4.0, 5.0]]);
+        }
     }
 
     /// Times that waver by a little want no other nodes, whichever is the least by accident.

@@ -60,7 +60,8 @@ impl Configuration {
     /// Nanoseconds per entry of a scan of everything: the median of `rounds`.
     pub fn scan_ns(self, keys: Keys, rounds: usize) -> Result<f64, LabError> {
         let Named(_, tree) = self.loaded(keys);
-        let expected = keys.entries().iter().map(|entry| u64::from(entry.1)).sum::<u64>();
+        let expected =
+            keys.entries().iter().map(|entry| u64::from(entry.0) + u64::from(entry.1)).sum::<u64>();
         let times: Result<Vec<_>, LabError> = (0..rounds)
             .map(|_| {
                 let begun = Instant::now();
