@@ -31,19 +31,20 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    /// That of a database that is being opened. It has a cache of `cache_bytes`.
+    /// That of a database that is being opened. It has a cache of `cache_bytes`, and `old_version_bytes` for old versions.
     pub fn new(
         pools: Pools,
         log: Arc<Log>,
         incarnations: Vec<Incarnation>,
         extents: Extents,
         cache_bytes: usize,
+        old_version_bytes: u64,
     ) -> Arc<Self> {
         Arc::new(Self {
             pools,
             log,
             incarnations,
-            txns: Txns::new(cache_bytes),
+            txns: Txns::new(cache_bytes, old_version_bytes),
             blob_ids: Mutex::new(()),
             extents,
             latch_waits: Meter::default(),

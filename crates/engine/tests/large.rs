@@ -259,8 +259,7 @@ fn settle(db: &Database) {
 #[test]
 fn a_snapshot_given_up_is_too_old() {
     let disk = SimDisk::new(0);
-    let db =
-        tiny().durability(Durability::Relaxed).old_version_bytes(1 << 10).open_on(Arc::new(disk)).unwrap();
+    let db = tiny().durability(Durability::Relaxed).old_version_bytes(100).open_on(Arc::new(disk)).unwrap();
     let table = db.byte_table("t").unwrap();
     table.put(b"k", &bytes(1, 50_000)).unwrap();
     let snapshot = db.snapshot().unwrap();

@@ -168,6 +168,9 @@ impl Engine {
             leaves += table.leaves + table.large_leaves;
             report.tables.push(table);
         }
+        for hidden in self.core.txns.spills.tables() {
+            leaves += hidden.count_leaves();
+        }
         let _none_is_half_dropped = self.tables.keep_from_dropping();
         report.stray_pages = self.core.pools.stats().pages.saturating_sub(leaves);
         Ok(report)

@@ -7,7 +7,7 @@
 
 use crate::blob::VALUE_BYTES_MAX;
 use crate::core::Core;
-use crate::db::catalog::{self, CATALOG, HIGHEST};
+use crate::db::catalog::{self, CATALOG, HIGHEST, TEMPORARY};
 use crate::db::index::TableOptions;
 use crate::db::options::{Builder, ensure_leaf_size, largest_leaf, ring_suits};
 use crate::error::{Error, Result};
@@ -161,10 +161,12 @@ impl Tables {
     fn fresh_table_id(&self) -> Result<TableId> {
         let mut next = lock_or_wait(&self.next_id);
         let id = *next;
-        let what = "one more table, as all 2^32 numbers of tables were given: compact the database";
-        let behind = id.checked_add(1).ok_or_else(|| Error::Full { what: what.into() })?;
+        if id >= TEMPORARY.0 {
+            let what = "one more table, as all 2^31 numbers of tables were given: compact the database";
+            return Err(Error::Full { what: what.into() });
+        }
         self.catalog.autocommit(HIGHEST, Intent::Put(&id.to_le_bytes()), PATIENCE)?;
-        *next = behind;
+        *next = id + 1;
         Ok(TableId(id))
     }
 
@@ -282,7 +284,7 @@ mod tests {
         let open = || Database::builder().open_on(disk.clone()).unwrap();
         let db = open();
         let there = db.byte_table("there").unwrap();
-        *db.engine.tables.next_id.lock() = u32::MAX - 1;
+        *db.engine.tables.next_id.lock() = TEMPORARY.0 - 1;
         db.byte_table("last").unwrap().put(b"k", b"v").unwrap();
         for _ in 0..2 {
             let refused = db.byte_table("new").err();

@@ -89,6 +89,12 @@ impl ImageRow {
     pub fn value(&self) -> Option<&[u8]> {
         self.present.then(|| &self.bytes[self.key_len.into()..])
     }
+
+    /// Memory of an image of it, in bytes.
+    #[inline]
+    pub fn image_bytes(&self) -> u64 {
+        (size_of::<Link>() + self.bytes.len()) as u64
+    }
 }
 
 /// An image as readers see it, under the bucket's latch.
@@ -220,7 +226,7 @@ impl Spares {
 impl Link {
     /// Memory of this image, in bytes.
     pub fn bytes(&self) -> u64 {
-        (size_of::<Self>() + self.image.row.bytes.len()) as u64
+        self.image.row.image_bytes()
     }
 
     pub fn slot(&self) -> u16 {

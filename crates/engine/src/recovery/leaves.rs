@@ -2,6 +2,7 @@
 
 use crate::core::Core;
 use crate::db::Index;
+use crate::db::catalog::TEMPORARY;
 use crate::error::{Error, Result};
 use crate::leaf::Change;
 use crate::pool::{PageEntry, SizeClass};
@@ -47,7 +48,9 @@ impl Leaves {
 
     fn born(&mut self, page: PageId, table: TableId, low: Vec<u8>) {
         self.pages.insert(page, Some((table, low)));
-        self.highest_table = self.highest_table.max(table);
+        if table < TEMPORARY {
+            self.highest_table = self.highest_table.max(table);
+        }
     }
 
     /// Pages that were absorbed and not used again. Those that the directory does not know were never there.
@@ -55,7 +58,7 @@ impl Leaves {
         self.pages.iter().filter(|(_, leaf)| leaf.is_none()).map(|(page, _)| *page)
     }
 
-    /// The highest table id that any of these leaves has, or had when it was made.
+    /// The highest id of a lasting table that any of these leaves has, or had when it was made.
     pub fn highest_table(&self) -> TableId {
         self.highest_table
     }
@@ -99,9 +102,9 @@ impl Tables {
         Ok((PageId(first), TreeIndex::bulk_load(index, separators, INDEX_FILL)))
     }
 
-    /// The tables that have leaves here.
+    /// The lasting tables that have leaves here.
     pub fn ids(&self) -> impl Iterator<Item = TableId> {
-        self.0.keys().copied()
+        self.0.keys().copied().filter(|table| *table < TEMPORARY)
     }
 
     /// Table `id`, to be looked at, whatever leaves it has.

@@ -104,7 +104,8 @@ fn create(vfs: &Arc<dyn Vfs>, options: &Builder) -> Result<Recovered> {
     log.hold_names(true);
     let pools = open_pools(vfs, options, &meta, &directory, &[], log.clone())?;
     reserve_for_indexes()?;
-    let core = Core::new(pools, log, vec![incarnation], extents, options.cache_bytes);
+    let core =
+        Core::new(pools, log, vec![incarnation], extents, options.cache_bytes, options.old_version_bytes);
     let catalog = Tree::create(&core, core.pools.own(), CATALOG, String::new(), Index::default())?;
     core.log.commit(core.log.reserved(), Durability::Sync)?;
     if !options.backup {
@@ -148,7 +149,7 @@ fn recover(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<Recover
     stand_in.hand_over(&log)?;
     let incarnations = [incarnations, vec![incarnation]].concat();
     reserve_for_indexes()?;
-    let core = Core::new(pools, log, incarnations, extents, options.cache_bytes);
+    let core = Core::new(pools, log, incarnations, extents, options.cache_bytes, options.old_version_bytes);
 
     for page in leaves.dead() {
         core.pools.of_page(page)?.discard(page);

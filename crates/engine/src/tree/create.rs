@@ -27,6 +27,13 @@ impl Tree {
         let first = empty_leaf(core, core.pools.own(), id, &Hole::ALL)?;
         Ok(Self::of_chunks(core.clone(), id, owner, index_over(Index::default(), first)))
     }
+
+    /// A new hidden table for images of rows of `table` (`txn/spill.rs`), with leaves of the same size.
+    pub fn create_for_images(table: &Tree, id: TableId) -> Result<Self> {
+        let first = empty_leaf(&table.core, &table.pool, id, &Hole::ALL)?;
+        let name = format!("replaced rows of {}", table.name);
+        Ok(Self::new(table.core.clone(), table.pool.clone(), id, name, index_over(Index::default(), first)))
+    }
 }
 
 fn index_over(index: Index, first: PageId) -> TreeIndex {

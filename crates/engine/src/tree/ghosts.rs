@@ -16,6 +16,27 @@ impl Tree {
         self.purge_if(owner, near, key, |version| is_by(version, author))
     }
 
+    /// The same for all ghosts in the leaves from that of `key` to that of `last`; `false` if one of them is locked.
+    pub fn purge_between(
+        &self,
+        owner: Option<Owner>,
+        (key, last): (&[u8], &[u8]),
+        author: u64,
+    ) -> Result<bool> {
+        let (mut near, mut key, mut are_gone) = (PageId::NONE, key.to_vec(), true);
+        loop {
+            let (ghosts, end) =
+                self.read_leaf(&key, |page| Ok((leaf::ghosts(page)?, leaf::high_fence(page)?)))?;
+            for ghost in ghosts {
+                are_gone &= self.purge(owner, &mut near, &ghost, author)?;
+            }
+            match end.filter(|next| **next <= *last) {
+                Some(next) => key = next,
+                None => return Ok(are_gone),
+            }
+        }
+    }
+
     /// Removes the ghosts that nobody needs from the leaf of `key`: one that is full, as a restart forgets who was to remove them, or
     /// one whose ghosts somebody had locked when they were to be removed. The author of a ghost, as long as it runs, has the
     /// key locked.
@@ -30,12 +51,13 @@ impl Tree {
         Ok(())
     }
 
-    /// Does an open snapshot see a value of this row, which is a ghost? Then the key table has an image of it. Images that say that
+    /// Does an open snapshot see a value of this row, which is a ghost? Then the key table has an image of it, or a spill. Images that say that
     /// the row was absent say no more than the absence of the row would. If none sees one, none will, as long as it is the
     /// same ghost.
     pub fn is_seen(&self, key: &[u8]) -> bool {
-        let keys = &self.core.txns.keys;
-        keys.is_value_kept(keys.name(self.id, key), self.id, key)
+        let txns = &self.core.txns;
+        let is_spilled = txns.spills.have_rows_of(self.id) && !seeded_bug("spill_ghost_purged");
+        is_spilled || txns.keys.is_value_kept(txns.keys.name(self.id, key), self.id, key)
     }
 
     /// Is the ghost that `author` left of `key` still there? Yes also if it takes a read from disk to know.

@@ -188,11 +188,9 @@ impl Tree {
 
     /// As [`Tree::get`], with the way known.
     pub fn get_near(&self, view: &View, way: Way, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        let found =
+        let row =
             self.read_leaf_near(way.start, key, |page| self.read_row(page, view, key, way.cells, value))?;
-        if !found {
-            value.clear();
-        }
+        let found = self.found(view, key, row, value)?;
         if self.is_large(value.len()) { self.get_large(view, key, value) } else { Ok(found) }
     }
 }

@@ -22,11 +22,68 @@ impl Tree {
     /// As [`Tree::get`]; for a large value, what stands for it.
     #[inline]
     pub fn get_cell(&self, view: &View, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        let found = self.read_leaf(key, |page| self.read_row(page, view, key, Window::default(), value))?;
-        if !found {
-            value.clear();
+        let row = self.read_leaf(key, |page| self.read_row(page, view, key, Window::default(), value))?;
+        self.found(view, key, row, value)
+    }
+
+    /// Is there a value, given what was read of a row? Clears `value` if not.
+    #[inline]
+    pub(super) fn found(&self, view: &View, key: &[u8], row: Row, value: &mut Vec<u8>) -> Result<bool> {
+        match row {
+            Row::There => Ok(true),
+            Row::Absent => {
+                value.clear();
+                Ok(false)
+            }
+            Row::Spilled { newest, by } => self.get_spilled(view, key, newest, by, value),
         }
-        Ok(found)
+    }
+
+    /// As [`Tree::get_cell`], of a row that `view` sees as it was before the author of `by` replaced it, who has spilled. The newest
+    /// version is `newest`.
+    #[cold]
+    fn get_spilled(
+        &self,
+        view: &View,
+        key: &[u8],
+        newest: Version,
+        by: Version,
+        value: &mut Vec<u8>,
+    ) -> Result<bool> {
+        if let Some(older) = self.look_for_spilled(view, key, by)?
+            && self.newest_cell(key)?.is_some_and(|(now, _)| now == newest)
+            && self.is_spilled(by)
+        {
+            value.clear();
+            value.extend_from_slice(older.as_deref().unwrap_or_default());
+            return Ok(older.is_some());
+        }
+        self.get_cell(view, key, value) // as it has changed, or nobody needs the spill any more
+    }
+
+    /// What `view` sees of a row, given a version whose author has spilled and that it does not see; `None`: the spill has gone.
+    fn look_for_spilled(&self, view: &View, key: &[u8], mut by: Version) -> Result<Option<Option<Vec<u8>>>> {
+        let txns = &self.core.txns;
+        loop {
+            let Some((spill, _)) = txns.spills.find(by, &txns.slots) else { return Ok(None) };
+            let replaced = match spill.replaced(self.id, key) {
+                Err(_) if !txns.spills.is_listed(&spill) => return Ok(None),
+                replaced => replaced?,
+            };
+            let Some((version, value)) = replaced else { return Ok(Some(None)) };
+            if view.surely_sees(version) {
+                return Ok(Some(Some(value)));
+            }
+            match view.resolve(txns, self.id, key, version) {
+                Seen::Leaf => return Ok(Some(Some(value))),
+                Seen::Older(older) => return Ok(Some(older)),
+                Seen::Spilled(before) => by = before,
+            }
+        }
+    }
+
+    fn is_spilled(&self, by: Version) -> bool {
+        self.core.txns.spills.find(by, &self.core.txns.slots).is_some()
     }
 
     /// As [`Tree::get`], for a transaction that locks the key first: what the leaf holds then is committed or its own.
@@ -147,22 +204,39 @@ impl Tree {
         key: &[u8],
         cells: Window,
         value: &mut Vec<u8>,
-    ) -> Result<bool, Restart> {
-        let Some(cell) = leaf::lookup_near(page, key, cells)? else { return Ok(false) };
+    ) -> Result<Row, Restart> {
+        let Some(cell) = leaf::lookup_near(page, key, cells)? else { return Ok(Row::Absent) };
         let version = Version(cell.version);
-        if !view.surely_sees(version)
-            && let Seen::Older(older) =
-                view.resolve(&self.core.txns.keys, &self.core.txns.slots, self.id, key, version)
-        {
-            value.clear();
-            value.extend_from_slice(older.as_deref().unwrap_or_default());
-            return Ok(older.is_some());
+        if !view.surely_sees(version) {
+            match view.resolve(&self.core.txns, self.id, key, version) {
+                Seen::Leaf => {}
+                Seen::Older(None) => return Ok(Row::Absent),
+                Seen::Older(Some(older)) => {
+                    value.clear();
+                    value.extend_from_slice(&older);
+                    return Ok(Row::There);
+                }
+                Seen::Spilled(by) => return Ok(Row::Spilled { newest: version, by }),
+            }
         }
         if version.is_ghost() {
-            return Ok(false);
+            return Ok(Row::Absent);
         }
         value.clear();
         cell.append_to(page, value);
-        Ok(true)
+        Ok(Row::There)
     }
+}
+
+/// What was read of a row.
+#[derive(Clone, Copy)]
+pub(super) enum Row {
+    /// It has a value, which was copied.
+    There,
+    Absent,
+    /// The value to be seen is where the author of `by` has spilled what it replaced. The leaf has the version `newest`.
+    Spilled {
+        newest: Version,
+        by: Version,
+    },
 }

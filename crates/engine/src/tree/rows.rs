@@ -149,9 +149,11 @@ impl Tree {
             if let Err(damaged) = place.write(page, key, value, own.0) {
                 return (inserted, Err(damaged));
             }
-            let mut row = txn.spares.row();
-            row.begin(key);
-            self.keep_image(txn.owner, name, row, own, None, &mut txn.spares);
+            if !txn.has_spilled(None) {
+                let mut row = txn.spares.row();
+                row.begin(key);
+                self.keep_own_image(txn, name, row, own, None);
+            }
             Rows::push(&mut txn.body, key, value);
         }
         (rows.len(), Ok(()))

@@ -156,6 +156,11 @@ impl Tree {
         }
     }
 
+    /// How many leaves the index knows.
+    pub fn count_leaves(&self) -> u64 {
+        self.index.range(Bound::Unbounded, Bound::Unbounded).count() as u64
+    }
+
     /// Tells the index of a leaf that was split off. If the table was dropped meanwhile, that goes as the others have gone.
     pub(super) fn post(&self, low_fence: &[u8], leaf: PageId) {
         if !self.index.post(low_fence, leaf.0) {

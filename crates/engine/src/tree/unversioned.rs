@@ -12,6 +12,11 @@ use foreshore_base::Restart;
 impl Tree {
     /// Sets the value of `key`.
     pub fn put_unversioned(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.put_cell(key, value, Version::SETTLED)
+    }
+
+    /// Sets the value of `key`, and its version word, which is kept for who asks for it, in memory only.
+    pub fn put_cell(&self, key: &[u8], value: &[u8], version: Version) -> Result<()> {
         loop {
             self.core.log.room()?;
             let leaf = self.latch_leaf(key)?;
@@ -21,7 +26,7 @@ impl Tree {
                 continue;
             };
             let change = Change::Put { page: leaf.at.page.id(), table: self.id, key, value };
-            self.write_logged(leaf, place, key, value, Version::SETTLED, &change.encoded())?;
+            self.write_logged(leaf, place, key, value, version, &change.encoded())?;
             return Ok(());
         }
     }

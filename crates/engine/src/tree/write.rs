@@ -4,14 +4,14 @@
 //! into the key table, reserve, page LSN, unlatch, copy the record. What may wait comes before the latch.
 
 use crate::error::{Error, Result};
-use crate::leaf::{self, Change, Place, difference, exchange};
+use crate::leaf::{self, Cell, Change, Place, difference, exchange};
 use crate::lock::{Image, ImageRow, KeyMode, Name, Reach};
 use crate::page::Page;
 use crate::tree::Tree;
 use crate::tree::descend::{Latched, malformed};
 use crate::tree::obstacle::{Obstacle, is_live};
 use crate::tree::single::{Intent, append_live};
-use crate::txn::{Found, Record, Txn};
+use crate::txn::{Found, Record, Spill, Txn};
 use crate::version::Version;
 use foreshore_base::{Exclusive, Lsn, Restart, TxnId, seeded_bug};
 use std::ops::ControlFlow::{Break, Continue};
@@ -68,6 +68,7 @@ impl Tree {
         write: &Write<'_>,
     ) -> Result<Option<bool>> {
         let Write { key, intent, .. } = *write;
+        let mut is_spilled = false;
         loop {
             let id = txn.prepare_to_write(self.leaf_bytes())?;
             let found = found.take();
@@ -81,6 +82,12 @@ impl Tree {
                     (leaf, place, false)
                 }
             };
+            if !is_spilled && must_spill(txn, place.cell(), intent) {
+                leaf.latch.release_unchanged();
+                txn.spill().map_or(Ok(()), |spill| spill.keep(self, key))?;
+                is_spilled = true;
+                continue;
+            }
             let others_write_here = leaf.waited || was_found && !old_known;
             let (leaf_id, is_new) = (leaf.at.page.id(), place.cell().is_none());
             let attempt = self.try_write(txn, id, leaf, place, old_known, write)?;
@@ -172,25 +179,46 @@ impl Tree {
             Some(bytes) => place.patch(page, bytes.start, &intent.value()[bytes], version.0),
             None => place.write(page, key, intent.value(), version.0)?,
         }
-        if first {
+        if first && !txn.has_spilled(cell) {
             let image = std::mem::replace(row, txn.spares.row());
-            self.keep_image(txn.owner, name, image, own, cell, &mut txn.spares);
+            self.keep_own_image(txn, name, image, own, cell);
         }
         txn.last = self.log_change(page, latch, &txn.body).start;
         txn.set_last_leaf(self, page.id());
         txn.owe_for(txn.body.len(), 1);
         if version.is_ghost() {
-            txn.note_ghost(self, key, version.author());
+            txn.note_ghost(self, page.id(), key, version.author());
         }
         Ok(())
     }
 
-    /// Puts an image of a transaction from before a restart into the key table: what it replaced was settled.
+    /// Puts what the row was into the key table, before `txn` changed it for the first time.
+    pub(super) fn keep_own_image(
+        &self,
+        txn: &mut Txn,
+        name: Name,
+        row: ImageRow,
+        own: Version,
+        cell: Option<Cell>,
+    ) {
+        txn.note_image(row.image_bytes());
+        self.keep_image(txn.owner, name, row, own, cell, &mut txn.spares);
+    }
+
+    /// Puts an image of a transaction from before a restart into the key table: what it replaced was settled. If it has very many, they go
+    /// to disk, as far as there is space.
     pub fn restore_image(&self, txn: &mut Txn, key: &[u8], old: Option<&[u8]>) {
+        txn.spill_if_large();
+        let is_spilled =
+            |spill: &Arc<Spill>| old.is_none_or(|old| spill.put(self, key, old, Version::SETTLED).is_ok());
+        if txn.spill().is_some_and(is_spilled) {
+            return;
+        }
         let keys = &self.core.txns.keys;
         let name = keys.name(self.id, key);
         let replaced = if old.is_some() { Version::SETTLED } else { Version::SETTLED.ghost() };
         let (writer, slot, row) = (txn.author(), txn.owner.0, ImageRow::new(key, old));
+        txn.note_image(row.image_bytes());
         let image = Image { table: self.id, writer, slot, replaced: replaced.0, row };
         keys.push_image(name, image);
     }
@@ -223,6 +251,7 @@ impl Tree {
         else {
             return Err(Error::corrupt("log", "a transaction's record holds no change of a row"));
         };
+        let before = if first { self.version_before(txn, key)? } else { Version(txn.author()) };
         loop {
             self.core.log.room_to_undo()?;
             if first && seeded_bug("txn_image_dropped_early") {
@@ -236,8 +265,8 @@ impl Tree {
                 self.split_to_undo(key, value.len())?;
                 continue;
             };
-            let ghost = matches!(undoing, Change::Ghost { .. });
-            let version = self.version_before(txn, key, first, ghost);
+            let (page, ghost) = (leaf.at.page.id(), matches!(undoing, Change::Ghost { .. }));
+            let version = if ghost { before.ghost() } else { before };
             txn.body.clear();
             Record::Compensation { owner: txn.owner, undo_next, first, change: undoing }
                 .encode(&mut txn.body);
@@ -246,7 +275,7 @@ impl Tree {
                 self.drop_image(txn, key);
             }
             if ghost {
-                txn.note_ghost(self, key, version.author());
+                txn.note_ghost(self, page, key, version.author());
             }
             return Ok(logged.start);
         }
@@ -308,16 +337,19 @@ impl Tree {
         keys.drop_image(keys.name(self.id, key), txn.author());
     }
 
-    /// The version word that a row gets back. The first change of a key by `txn` left the word that it replaced in the
-    /// key table; after a restart it is not there, and the word is that of a settled row.
-    fn version_before(&self, txn: &Txn, key: &[u8], first: bool, ghost: bool) -> Version {
+    /// The version word that a row gets back when the first change of its key by `txn` is undone. That left the word that it replaced
+    /// in the key table, or on disk; after a restart it is not there, and the word is that of a settled row.
+    fn version_before(&self, txn: &Txn, key: &[u8]) -> Result<Version> {
         let keys = &self.core.txns.keys;
         let author = txn.author();
         let replaced = keys.images(keys.name(self.id, key), self.id, key, |image| {
             if image.writer == author { Break(Version(image.replaced)) } else { Continue(()) }
         });
-        let version = if first { replaced.unwrap_or(Version::SETTLED) } else { Version(author) };
-        if ghost { version.ghost() } else { version }
+        let spilled = match (replaced, txn.spill()) {
+            (None, Some(spill)) => spill.replaced(self.id, key)?.map(|(version, _)| version),
+            _ => None,
+        };
+        Ok(replaced.or(spilled).unwrap_or(Version::SETTLED))
     }
 
     #[cold]
@@ -327,4 +359,10 @@ impl Tree {
             "a row that a transaction changed is not as it left it",
         )
     }
+}
+
+/// Must the row with this cell be copied to disk before `txn` does that to it? It spills, and changes it for the first time.
+fn must_spill(txn: &Txn, cell: Option<Cell>, intent: Intent<'_>) -> bool {
+    let is_first = |cell: Cell| !txn.wrote(Version(cell.version));
+    txn.spill().is_some() && !intent.is_idle(is_live(cell)) && is_live(cell) && cell.is_some_and(is_first)
 }

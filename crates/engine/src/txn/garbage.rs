@@ -17,7 +17,7 @@ use crate::blob::{self, BlobId};
 use crate::core::Core;
 use crate::lock::{Name, Owner};
 use crate::tree::Tree;
-use crate::txn::Ghost;
+use crate::txn::{Ghost, Spill};
 use crossbeam_utils::CachePadded;
 use foreshore_base::sync::{AtomicU64, Ordering::Relaxed};
 use foreshore_base::{Lsn, PageId, seeded_bug};
@@ -58,12 +58,14 @@ pub(crate) struct Batch {
     pub ghosts: Vec<Ghost>,
     /// Large values that it created or replaced, each with the table of its chunks.
     pub blobs: Vec<(Arc<Tree>, BlobId)>,
+    /// Its images that are on disk.
+    pub spill: Option<Arc<Spill>>,
 }
 
 impl Batch {
     /// An empty one.
     pub fn new(commit: Lsn, author: u64) -> Self {
-        Self { commit, author, images: Vec::new(), ghosts: Vec::new(), blobs: Vec::new() }
+        Self { commit, author, images: Vec::new(), ghosts: Vec::new(), blobs: Vec::new(), spill: None }
     }
 
     /// Is there nothing to be cleared?
@@ -78,7 +80,12 @@ impl Batch {
     }
 
     fn has_images_only(&self) -> bool {
-        self.ghosts.is_empty() && self.blobs.is_empty()
+        self.ghosts.is_empty() && self.blobs.is_empty() && self.spill.is_none()
+    }
+
+    /// Does it take a while to clear it, as there are more than so many rows to be removed?
+    fn is_large(&self, rows_max: usize) -> bool {
+        self.ghosts.len() + self.blobs.len() > rows_max || self.spill.is_some() && rows_max != usize::MAX
     }
 
     /// Its memory.
@@ -249,7 +256,9 @@ impl Core {
     /// values wait for the oldest snapshot that does not see them.
     pub fn keep(&self, owner: Owner, mut batch: Batch) {
         let mut unseen = Batch::new(batch.commit, batch.author);
-        unseen.ghosts.extend(batch.ghosts.extract_if(.., |ghost| !ghost.tree.is_seen(&ghost.key)));
+        unseen
+            .ghosts
+            .extend(batch.ghosts.extract_if(.., |ghost| ghost.is_alone() && !ghost.tree.is_seen(&ghost.key)));
         self.purge(&mut unseen.ghosts, Some(owner));
         if !batch.blobs.is_empty() {
             let oldest = self.horizon();
@@ -305,7 +314,8 @@ impl Core {
     /// Throws out garbage that will be nothing when its time comes: ghosts of keys that were put again since, and maybe removed once
     /// more, which made another ghost; names under which there is no image any more.
     fn throw_out_garbage(&self) {
-        let ghost_is_there = |ghost: &Ghost| ghost.tree.may_have_ghost(&ghost.key, ghost.author);
+        let ghost_is_there =
+            |ghost: &Ghost| !ghost.is_alone() || ghost.tree.may_have_ghost(&ghost.key, ghost.author);
         self.txns.garbage.throw_out(ghost_is_there, |name| self.txns.keys.may_have_images(name));
     }
 
@@ -331,8 +341,7 @@ impl Core {
         for name in batch.images.drain(..) {
             self.txns.keys.clear_images(name, batch.commit, horizon);
         }
-        let is_large = batch.ghosts.len() + batch.blobs.len() > rows_max;
-        if is_large || !self.try_to_clear(&mut batch) {
+        if batch.is_large(rows_max) || !self.try_to_clear(&mut batch) {
             self.txns.garbage.keep_stuck(Stuck::new(batch, None));
         }
     }
@@ -349,6 +358,7 @@ impl Core {
     /// A ghost that somebody has locked, or that could not be removed for want of space, stays for the next time, and so does a large
     /// value that a snapshot may see. Was there none?
     fn try_to_clear(&self, batch: &mut Batch) -> bool {
+        batch.spill.take().inspect(|spill| self.txns.spills.free(spill));
         self.purge(&mut batch.ghosts, None);
         self.reap(batch);
         batch.ghosts.is_empty() && batch.blobs.is_empty()
@@ -371,7 +381,12 @@ impl Core {
             if ghosts.len() > LOOK_EVERY && at >= loaded && at % LOOK_EVERY == 0 {
                 loaded = at + self.load_leaves(&ghosts[at..]);
             }
-            gone.push(matches!(ghost.tree.purge(owner, &mut near, &ghost.key, ghost.author), Ok(true)));
+            let Ghost { tree, key, author, last } = ghost;
+            let is_gone = match ghost.is_alone() {
+                true => tree.purge(owner, &mut near, key, *author),
+                false => tree.purge_between(owner, (key, last), *author),
+            };
+            gone.push(matches!(is_gone, Ok(true)));
         }
         let mut gone = gone.into_iter();
         ghosts.retain(|_| gone.next() == Some(false));

@@ -15,6 +15,7 @@
 //! | `scan` | ranges under key and gap locks |
 //! | `undo` | rollback, at run time and at a restart |
 //! | `record` | what is logged |
+//! | `spill` | images that do not fit into memory |
 //! | `garbage` | what is kept for snapshots, and how it goes |
 //! | `ghosts` | the removed rows of one transaction |
 //!
@@ -35,6 +36,7 @@ mod record;
 mod scan;
 mod slots;
 mod snapshots;
+mod spill;
 mod standing;
 mod transaction;
 mod undo;
@@ -47,6 +49,7 @@ pub(crate) use record::{Record, damaged};
 pub(crate) use scan::{Direction, Scan};
 pub(crate) use slots::{SLOTS, Slots};
 pub(crate) use snapshots::Snapshots;
+pub(crate) use spill::{Spill, Spills};
 pub(crate) use transaction::{Savepoint, Txn};
 pub(crate) use undo::{restore, roll_back};
 pub(crate) use view::{Seen, View};
@@ -78,12 +81,18 @@ const LARGE_CACHE_BYTES_PER_BUCKET: usize = 4 << 10;
 /// of its bucket, or, if there are many, of its part of it. (TPC-C and YCSB take as long with 4 MiB as with 16, and perhaps some per cent longer with 64.)
 const BUCKETS_LOG2_MAX: u32 = 18;
 
+/// One transaction may have one in so many of the bytes for old versions in memory. (Few, where tests are to meet others.)
+const SPILL_PART: u64 = if cfg!(debug_assertions) { 1 << 19 } else { 4 };
+
 /// What all transactions share.
 pub(crate) struct Txns {
     pub keys: KeyTable,
     pub slots: Slots,
     pub snapshots: Snapshots,
     pub garbage: Garbage,
+    pub spills: Spills,
+    /// A transaction with more images than this spills.
+    pub image_bytes_max: u64,
     /// Transactions whose rollback found no space, or could not read what it needed.
     broken_off: Mutex<Vec<Txn>>,
     /// Why the first of those could not be rolled back that stay as they are.
@@ -112,13 +121,15 @@ fn buckets_log2(cache_bytes: usize) -> u32 {
 }
 
 impl Txns {
-    /// For a database with a cache of `cache_bytes`.
-    pub fn new(cache_bytes: usize) -> Self {
+    /// For a database with a cache of `cache_bytes`, and `old_version_bytes` for old versions.
+    pub fn new(cache_bytes: usize, old_version_bytes: u64) -> Self {
         Self {
             keys: KeyTable::new(buckets_log2(cache_bytes), SLOTS),
             slots: Slots::new(),
             snapshots: Snapshots::new(),
             garbage: Garbage::default(),
+            spills: Spills::new(),
+            image_bytes_max: old_version_bytes / SPILL_PART,
             broken_off: Mutex::default(),
             stranded: OnceLock::new(),
             gids: Mutex::default(),
@@ -265,6 +276,7 @@ impl Core {
     pub fn forget_tables(&self) {
         self.txns.slots.keep_nothing();
         self.txns.garbage.forget();
+        self.txns.spills.forget();
         let broken_off = std::mem::take(&mut *self.txns.broken_off.lock());
         broken_off.into_iter().for_each(Txn::abandon);
     }

@@ -9,7 +9,7 @@ use crate::spread::Held;
 use crate::stage;
 use crate::tree::Tree;
 use crate::txn::kept::Kept;
-use crate::txn::{Batch, Found, Ghosts, Record, View};
+use crate::txn::{Batch, Found, Ghosts, Record, Spill, View};
 use crate::version::Version;
 use crate::waits::will_wait;
 use foreshore_base::sync::Ordering::SeqCst;
@@ -35,6 +35,9 @@ pub(crate) struct Txn {
     pub last: Lsn,
     locks: Vec<Name>,
     pub(super) ghosts: Ghosts,
+    /// Memory of the images that it has put into the key table; and those that it has on disk, once these are too many.
+    pub(super) image_bytes: u64,
+    pub(super) spill: Option<Arc<Spill>>,
     /// Leaves in which it has locked others' ghosts, each with the key of one.
     met: Vec<(PageId, Arc<Tree>, Box<[u8]>)>,
     /// Large values that it created or replaced.
@@ -137,6 +140,8 @@ impl Txn {
             last: Lsn::ZERO,
             locks,
             ghosts: Ghosts::default(),
+            image_bytes: 0,
+            spill: None,
             met: Vec::new(),
             blobs: Vec::new(),
             extent: None,
@@ -341,6 +346,7 @@ impl Txn {
     pub fn prepare_to_write(&mut self, longest: usize) -> Result<TxnId> {
         self.core.log.ensure_room(&mut self.room, longest)?;
         if let Some(id) = self.id {
+            self.spill_if_large();
             return Ok(id);
         }
         let (log, slots) = (&self.core.log, &self.core.txns.slots);
@@ -370,9 +376,12 @@ impl Txn {
         }
     }
 
-    /// It made a ghost of this key, or brought back that of another author.
-    pub fn note_ghost(&mut self, tree: &Arc<Tree>, key: &[u8], author: u64) {
-        self.ghosts.note(tree, key, author);
+    /// It made a ghost of this key in this leaf, or brought back that of another author.
+    pub fn note_ghost(&mut self, tree: &Arc<Tree>, leaf: PageId, key: &[u8], author: u64) {
+        match self.spill {
+            Some(_) => self.ghosts.note_in(leaf, tree, key, author),
+            None => self.ghosts.note(tree, key, author),
+        }
     }
 
     /// It has locked `key` in this leaf. If that is a ghost, and another's, it may keep who was to remove it from that: it does so
@@ -527,8 +536,9 @@ impl Txn {
         keys.count_dropped(self.owner, dropped);
         self.locks.clear();
         keys.release_shown(self.owner); // before anything is cleared up, which may take long
-        let (ghosts, blobs) = (std::mem::take(&mut self.ghosts), std::mem::take(&mut self.blobs));
-        core.dispose(self.owner, Batch { commit, author, images, ghosts: ghosts.into_list(), blobs });
+        let (ghosts, blobs) = (std::mem::take(&mut self.ghosts).into_list(), std::mem::take(&mut self.blobs));
+        let spill = self.spill.take().inspect(|spill| core.txns.spills.committed(spill, commit));
+        core.dispose(self.owner, Batch { commit, author, images, ghosts, blobs, spill });
         // Only now can they be cleared: no snapshot is given up in vain before.
         keys.count_kept(self.owner, stamped);
         core.sweep_own(self.owner);
@@ -609,6 +619,7 @@ impl Txn {
         let record = core.log.reserve(self.body.len());
         let at = record.start();
         core.log.fill(record, &self.body);
+        self.spill.take().inspect(|spill| core.txns.spills.free(spill));
         self.leave_garbage(id, at);
         Ok(())
     }

@@ -10,10 +10,13 @@
 //!   reader that asks the key table *within* its optimistic read of the leaf, finds no image by the cell's author, and validates,
 //!   knows that the author has committed below every open snapshot. Whether leaf or key table is changed first does not matter:
 //!   who sees one without the other does not validate. It is the leaf, since that may turn out damaged, and then nothing is changed.
+//!   A transaction with very many images has some of them on disk (`spill.rs`). As long as it is listed there, no image in memory says
+//!   that the image is there, or that it replaced nothing.
 //! - V3: an image that carries no commit LSN yet is by a transaction that still has its slot (the commit LSN is stamped
 //!   under the bucket's latch before the slot is given back), so the slot tells its fate.
 
-use crate::lock::{ImageView, KeyTable, Owner};
+use crate::lock::{ImageView, Owner};
+use crate::txn::Txns;
 use crate::txn::slots::Slots;
 use crate::txn::standing::Fate;
 use crate::version::{Version, Writer};
@@ -38,6 +41,8 @@ pub(crate) enum Seen {
     Leaf,
     /// An older one: its value, or that there was none.
     Older(Option<Vec<u8>>),
+    /// One that the author of this version replaced, who has spilled.
+    Spilled(Version),
 }
 
 impl View {
@@ -62,17 +67,11 @@ impl View {
     /// Which version of a row is seen whose leaf holds `version`, which is not clear at a glance. Within an optimistic
     /// read of the leaf (V2).
     #[cold]
-    pub fn resolve(
-        &self,
-        keys: &KeyTable,
-        slots: &Slots,
-        table: TableId,
-        key: &[u8],
-        version: Version,
-    ) -> Seen {
+    pub fn resolve(&self, txns: &Txns, table: TableId, key: &[u8], version: Version) -> Seen {
+        let (keys, slots) = (&txns.keys, &txns.slots);
         let mut sought = version;
         let mut seen = Seen::Leaf;
-        let _: Option<()> = keys.images(keys.name(table, key), table, key, |image| {
+        let is_seen = keys.images(keys.name(table, key), table, key, |image| {
             if image.writer != sought.author() {
                 return ControlFlow::Continue(());
             }
@@ -83,7 +82,12 @@ impl View {
             sought = Version(image.replaced);
             if self.surely_sees(sought) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
-        seen
+        let has_spilled = || match txns.spills.find(sought, slots) {
+            Some((_, Fate::Committed(at))) => at >= self.at,
+            Some((_, Fate::Running)) => true,
+            None => false,
+        };
+        if is_seen.is_none() && has_spilled() { Seen::Spilled(sought) } else { seen }
     }
 
     fn sees_writer_of(&self, image: &ImageView<'_>, slots: &Slots) -> bool {

@@ -1,0 +1,449 @@
+//! Images of a transaction that replaces more than memory is meant for: on disk.
+//!
+//! Why: what a transaction replaces is kept for those who read beside it, in memory. One that changes every row of a table would keep
+//! that table there.
+//! How: beyond a bound a transaction *spills*. Before it changes a row for the first time, it copies the row's cell, version word and all,
+//! into a hidden table, one for each table that it changes. The leaves of these come and go through the pool like all others. A row that it
+//! puts where there was none leaves nothing: that it is not in the hidden table says so. Hidden tables are in no catalog, so the first
+//! opening after a crash frees them; nobody needs them then.
+//!
+//! Invariants:
+//! - W1: a spill is listed before its transaction changes a row without an image in memory, and until nobody asks for one: that
+//!   transaction has undone all, or has committed below every open snapshot.
+//! - W2: of each row that its transaction was the first to change since, a listed spill has what was replaced, unless there was nothing,
+//!   or the key table has an image of it. It does not change, as the transaction has the row locked as long as it runs.
+//! - W3: what a reader found in a spill counts if the row's newest version is the same before and after, and the spill is listed then. A
+//!   version that was replaced comes back with its replacer's rollback only, which leaves all older images as they are.
+
+use crate::db::catalog::TEMPORARY;
+use crate::error::Result;
+use crate::leaf::Cell;
+use crate::lock::Owner;
+use crate::tree::Tree;
+use crate::txn::Txn;
+use crate::txn::slots::Slots;
+use crate::txn::standing::Fate;
+use crate::version::{Version, Writer};
+use foreshore_base::sync::{AtomicU32, AtomicUsize, Ordering::*};
+use foreshore_base::{Lsn, TableId, seeded_bug};
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+/// The images of one transaction that are on disk.
+pub(crate) struct Spill {
+    /// The author in the version words that it writes, and its slot.
+    author: u64,
+    owner: Owner,
+    /// By the table that they are of, the hidden tables.
+    tables: Mutex<Vec<(TableId, Arc<Tree>)>>,
+}
+
+/// All there are.
+pub(crate) struct Spills {
+    listed: Mutex<Vec<Listed>>,
+    /// How many: nearly always none.
+    ///
+    /// ORDERING: Relaxed. Whoever has read a row that a listed spill's transaction changed has synchronized with the latch of its leaf.
+    count: AtomicUsize,
+    next_table: AtomicU32,
+}
+
+struct Listed {
+    spill: Arc<Spill>,
+    /// Where its transaction committed, if it has.
+    commit: Option<Lsn>,
+}
+
+impl Listed {
+    /// What became of its transaction, which has its slot as long as it is not said here that it has committed.
+    fn fate(&self, slots: &Slots) -> Fate {
+        match self.commit {
+            Some(at) => Fate::Committed(at),
+            None => slots.standing(self.spill.owner).fate(),
+        }
+    }
+}
+
+impl Spill {
+    /// The hidden table for rows of `table`, if any was spilled.
+    fn table(&self, table: TableId) -> Option<Arc<Tree>> {
+        let tables = self.tables.lock();
+        tables.iter().find(|(of, _)| *of == table).map(|(_, hidden)| hidden.clone())
+    }
+
+    /// Keeps the row with this key as it is. Its transaction has it locked, and is going to change it for the first time.
+    pub fn keep(&self, tree: &Tree, key: &[u8]) -> Result<()> {
+        let Some((version, value)) = tree.newest_cell(key)? else { return Ok(()) };
+        self.put(tree, key, &value, version)
+    }
+
+    /// Keeps this version of a row.
+    pub fn put(&self, tree: &Tree, key: &[u8], value: &[u8], version: Version) -> Result<()> {
+        let hidden = match self.table(tree.id) {
+            Some(hidden) => hidden,
+            None => self.make_table(tree)?,
+        };
+        hidden.put_cell(key, value, version)
+    }
+
+    fn make_table(&self, tree: &Tree) -> Result<Arc<Tree>> {
+        let id = tree.core().txns.spills.next_table.fetch_add(1, Relaxed);
+        let hidden = Arc::new(Tree::create_for_images(tree, TableId(id))?);
+        self.tables.lock().push((tree.id, hidden.clone()));
+        Ok(hidden)
+    }
+
+    /// What its transaction replaced of the row; `None`: nothing, or the key table has it.
+    pub fn replaced(&self, table: TableId, key: &[u8]) -> Result<Option<(Version, Vec<u8>)>> {
+        self.table(table).map_or(Ok(None), |hidden| hidden.newest_cell(key))
+    }
+}
+
+impl Spills {
+    /// None.
+    pub fn new() -> Self {
+        let next_table = AtomicU32::new(TEMPORARY.0);
+        Self { listed: Mutex::default(), count: AtomicUsize::new(0), next_table }
+    }
+
+    /// A transaction begins to spill.
+    pub fn begin(&self, author: u64, owner: Owner) -> Arc<Spill> {
+        let spill = Arc::new(Spill { author, owner, tables: Mutex::default() });
+        self.change(|listed| listed.push(Listed { spill: spill.clone(), commit: None }));
+        spill
+    }
+
+    fn change<R>(&self, change: impl FnOnce(&mut Vec<Listed>) -> R) -> R {
+        let mut listed = self.listed.lock();
+        let changed = change(&mut listed);
+        self.count.store(listed.len(), Relaxed);
+        changed
+    }
+
+    /// Is there any?
+    #[inline]
+    pub fn any(&self) -> bool {
+        self.count.load(Relaxed) != 0
+    }
+
+    /// The spill of the author of a version, if it is listed, and what became of its transaction.
+    pub fn find(&self, version: Version, slots: &Slots) -> Option<(Arc<Spill>, Fate)> {
+        if !self.any() || seeded_bug("spill_overlooked") {
+            return None;
+        }
+        let listed = self.listed.lock();
+        let known = listed.iter().find(|known| known.spill.author == version.author())?;
+        Some((known.spill.clone(), known.fate(slots)))
+    }
+
+    /// Is it listed?
+    pub fn is_listed(&self, spill: &Arc<Spill>) -> bool {
+        self.listed.lock().iter().any(|known| Arc::ptr_eq(&known.spill, spill))
+    }
+
+    /// May a listed one have the value of a row of this table?
+    pub fn have_rows_of(&self, table: TableId) -> bool {
+        self.any() && self.listed.lock().iter().any(|known| known.spill.table(table).is_some())
+    }
+
+    /// Its transaction has committed here. To be called before that gives its slot back.
+    pub fn committed(&self, spill: &Arc<Spill>, at: Lsn) {
+        self.change(|listed| {
+            let of_it = listed.iter_mut().filter(|known| Arc::ptr_eq(&known.spill, spill));
+            of_it.for_each(|known| known.commit = Some(at));
+        });
+    }
+
+    /// Nobody needs it any more (W1): frees its hidden tables.
+    pub fn free(&self, spill: &Arc<Spill>) {
+        self.change(|listed| listed.retain(|known| !Arc::ptr_eq(&known.spill, spill)));
+        for (_, hidden) in spill.tables.lock().drain(..) {
+            hidden.mark_dropped();
+            hidden.free_leaves();
+        }
+    }
+
+    /// The hidden tables of all.
+    pub fn tables(&self) -> Vec<Arc<Tree>> {
+        let listed = self.listed.lock();
+        let tables_of =
+            |known: &Listed| known.spill.tables.lock().iter().map(|(_, hidden)| hidden.clone()).collect();
+        listed.iter().flat_map(|known| -> Vec<_> { tables_of(known) }).collect()
+    }
+
+    /// Forgets them when the database is closed: they hold on to what all tables share, and that to them.
+    pub fn forget(&self) {
+        self.change(Vec::clear);
+    }
+}
+
+impl Txn {
+    /// From now on its images go to disk, if it has put more into the key table than it may.
+    #[inline]
+    pub fn spill_if_large(&mut self) {
+        if self.spill.is_none() && self.image_bytes > self.core.txns.image_bytes_max {
+            self.spill = Some(self.core.txns.spills.begin(self.author(), self.owner));
+        }
+    }
+
+    /// Where its images go that are no longer to be in memory.
+    pub fn spill(&self) -> Option<&Arc<Spill>> {
+        self.spill.as_ref()
+    }
+
+    /// Does a row with this cell, which it changes for the first time, need no image in memory? It spills, and the row is on disk, or
+    /// there was none for anybody.
+    pub fn has_spilled(&self, cell: Option<Cell>) -> bool {
+        let needs_none = |version: Version| !version.is_ghost() || version.writer() == Writer::Anyone;
+        self.spill.is_some() && cell.is_none_or(|cell| needs_none(Version(cell.version)))
+    }
+
+    /// It has put an image of so many bytes into the key table.
+    pub fn note_image(&mut self, bytes: u64) {
+        self.image_bytes += bytes;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chance::{Random, seeds};
+    use crate::tree::testing::comes_true;
+    use crate::{ByteTable, Database, Savepoint, Snapshot, Transaction};
+    use foreshore_io::MemVfs;
+    use std::collections::{BTreeMap, BTreeSet};
+
+    type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
+
+    const ROWS: u16 = 10_000;
+
+    fn rows(value: &[u8]) -> Vec<([u8; 2], Vec<u8>)> {
+        (0..ROWS).map(|row| (row.to_be_bytes(), value.to_vec())).collect()
+    }
+
+    fn database() -> (Database, ByteTable) {
+        let db = Database::builder().leaf_bytes(4096).open_on(Arc::new(MemVfs::new())).unwrap();
+        let table = db.byte_table("t").unwrap();
+        (db, table)
+    }
+
+    fn all(db: &Database, table: &ByteTable) -> Rows {
+        db.snapshot().unwrap().bytes(table).range(..).map(Result::unwrap).collect()
+    }
+
+    /// However much a transaction replaces, removes, or puts and takes back, little of it is in memory.
+    #[test]
+    fn a_large_transaction_takes_little_memory() {
+        let (db, table) = database();
+        let images = || db.stats().image_bytes;
+        let before: Rows = rows(b"before").into_iter().map(|(key, value)| (key.to_vec(), value)).collect();
+        let tx = db.begin().unwrap();
+        tx.bytes(&table).put_many(&rows(b"before")).unwrap();
+        assert!(images() < 4096, "new rows: {}", images());
+        assert!(all(&db, &table).is_empty() && table.multi_get(&[[0, 1], [9, 9]]).unwrap() == [None, None]);
+        let undone = tx.savepoint().unwrap();
+        tx.bytes(&table).put_many(&rows(b"undone")).unwrap();
+        tx.rollback_to(undone).unwrap();
+        tx.commit().unwrap();
+        assert!(all(&db, &table) == before && images() == 0);
+
+        let snapshot = db.snapshot().unwrap();
+        let tx = db.begin().unwrap();
+        tx.bytes(&table).put_many(&rows(b"after")).unwrap();
+        assert!(images() < 4096, "replaced rows: {}", images());
+        assert!(all(&db, &table) == before, "nothing is committed");
+        tx.commit().unwrap();
+        assert_eq!(
+            table.range(..).map(Result::unwrap).filter(|(_, value)| value == b"after").count(),
+            10_000
+        );
+        assert!(snapshot.bytes(&table).range(..).map(Result::unwrap).eq(before.clone()));
+
+        assert_eq!(table.remove_range(..).unwrap(), ROWS.into());
+        assert!(images() < 4096, "removed rows: {}", images());
+        let noted = table.tree.core().txns.garbage.bytes();
+        assert!(noted < 100_000, "{noted} bytes of notes");
+        assert!(snapshot.bytes(&table).range(..).map(Result::unwrap).eq(before) && table.is_empty().unwrap());
+        drop(snapshot);
+        assert!(comes_true(|| table.tree.core().txns.spills.tables().is_empty()));
+        let is_clear =
+            || db.check().is_ok_and(|report| (report.tables[1].ghosts, report.stray_pages) == (0, 0));
+        assert!(comes_true(is_clear), "{:?}", db.check());
+
+        let tx = db.begin().unwrap();
+        tx.bytes(&table).put_many(&rows(b"never")).unwrap();
+        tx.rollback().unwrap();
+        assert!(comes_true(is_clear), "{:?}", db.check());
+    }
+
+    /// A ghost that stands for others is needed as long as one of these is.
+    #[test]
+    fn what_is_noted_together_is_needed_together() {
+        let (db, table) = database();
+        table.put(&[1, 0], b"before").unwrap();
+        let snapshot = db.snapshot().unwrap();
+        let tx = db.begin().unwrap();
+        tx.bytes(&table).put(&[1, 0], b"after").unwrap();
+        (2..30_u8).for_each(|row| tx.bytes(&table).put(&[row], b"new").unwrap());
+        tx.bytes(&table).put(&[0], b"new").unwrap();
+        assert!(tx.bytes(&table).remove(&[0]).unwrap() && tx.bytes(&table).remove(&[1, 0]).unwrap());
+        tx.commit().unwrap();
+        assert_eq!(snapshot.bytes(&table).get(&[1, 0]).unwrap().as_deref(), Some(&b"before"[..]));
+        assert_eq!(snapshot.bytes(&table).range(..).count(), 1);
+    }
+
+    /// A transaction that spills, others that write other rows beside it, and snapshots: and what everybody should see.
+    struct History {
+        random: Random,
+        db: Database,
+        table: ByteTable,
+        committed: Rows,
+        large: Option<Large>,
+        snapshots: Vec<(Snapshot, Rows)>,
+    }
+
+    struct Large {
+        tx: Transaction,
+        /// What it has done that is not undone.
+        changes: Changes,
+        savepoints: Vec<(Savepoint, Changes)>,
+        /// What it has locked.
+        locked: BTreeSet<Vec<u8>>,
+    }
+
+    type Changes = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
+
+    impl History {
+        fn new(seed: u64) -> Self {
+            let (db, table) = database();
+            let (committed, snapshots) = (Rows::new(), Vec::new());
+            Self { random: Random(seed), db, table, committed, large: None, snapshots }
+        }
+
+        fn key(&mut self) -> Vec<u8> {
+            let key = self.random.below(120) as u8;
+            vec![key; 1 + usize::from(key) % 40]
+        }
+
+        fn value(&mut self) -> Vec<u8> {
+            let len = [7, 40, 300, 1024, 1025, 3000][self.random.pick(6)];
+            vec![self.random.next() as u8; len]
+        }
+
+        fn step(&mut self) {
+            match self.random.below(40) {
+                0 if self.snapshots.len() < 4 => {
+                    self.snapshots.push((self.db.snapshot().unwrap(), self.committed.clone()));
+                }
+                1 if !self.snapshots.is_empty() => {
+                    let closed = self.random.pick(self.snapshots.len());
+                    self.snapshots.swap_remove(closed);
+                }
+                2 => self.end(),
+                3 => self.save_or_undo(),
+                4..=6 => self.look(),
+                7..=17 => self.write_beside(),
+                _ => self.write_much(),
+            }
+        }
+
+        /// Another transaction writes a row, or somebody alone.
+        fn write_beside(&mut self) {
+            let (key, value, choice) = (self.key(), self.value(), self.random.below(4));
+            if self.large.as_ref().is_some_and(|large| large.locked.contains(&key)) {
+                return;
+            }
+            match choice {
+                0 => self.table.put(&key, &value).unwrap(),
+                1 => self.db.transact(|tx| tx.bytes(&self.table).put(&key, &value)).unwrap(),
+                2 => drop(self.table.remove(&key).unwrap()),
+                _ => drop(self.db.transact(|tx| tx.bytes(&self.table).remove(&key)).unwrap()),
+            }
+            match choice {
+                0 | 1 => drop(self.committed.insert(key, value)),
+                _ => drop(self.committed.remove(&key)),
+            }
+        }
+
+        fn write_much(&mut self) {
+            let (key, value, choice) = (self.key(), self.value(), self.random.below(5));
+            let large = self.large.get_or_insert_with(|| Large {
+                tx: self.db.begin().unwrap(),
+                changes: Changes::new(),
+                savepoints: Vec::new(),
+                locked: BTreeSet::new(),
+            });
+            let table = large.tx.bytes(&self.table);
+            let now = large.changes.get(&key).cloned().unwrap_or_else(|| self.committed.get(&key).cloned());
+            assert!(table.get(&key).unwrap() == now);
+            match choice {
+                0 => assert_eq!(table.remove(&key).unwrap(), now.is_some()),
+                1 => assert_eq!(table.insert(&key, &value).unwrap(), now.is_none()),
+                2 => table.put_many(&[(&key, &value)]).unwrap(),
+                _ => table.put(&key, &value).unwrap(),
+            }
+            large.locked.insert(key.clone());
+            large.changes.insert(
+                key,
+                match choice {
+                    0 => None,
+                    1 => now.or(Some(value)),
+                    _ => Some(value),
+                },
+            );
+        }
+
+        fn save_or_undo(&mut self) {
+            let Some(large) = &mut self.large else { return };
+            match large.savepoints.pop().filter(|_| self.random.below(2) == 0) {
+                Some((savepoint, changes)) => {
+                    large.tx.rollback_to(savepoint).unwrap();
+                    large.changes = changes;
+                }
+                None => large.savepoints.push((large.tx.savepoint().unwrap(), large.changes.clone())),
+            }
+        }
+
+        fn end(&mut self) {
+            let Some(Large { tx, changes, .. }) = self.large.take() else { return };
+            if self.random.below(3) == 0 {
+                return tx.rollback().unwrap();
+            }
+            tx.commit().unwrap();
+            for (key, value) in changes {
+                match value {
+                    Some(value) => drop(self.committed.insert(key, value)),
+                    None => drop(self.committed.remove(&key)),
+                }
+            }
+        }
+
+        /// Everybody sees what he should.
+        fn look(&mut self) {
+            let key = self.key();
+            assert!(self.table.get(&key).unwrap() == self.committed.get(&key).cloned());
+            assert!(self.table.range(..).map(Result::unwrap).eq(self.committed.clone()));
+            for (snapshot, rows) in &self.snapshots {
+                assert!(snapshot.bytes(&self.table).get(&key).unwrap() == rows.get(&key).cloned());
+                assert!(snapshot.bytes(&self.table).range(..).map(Result::unwrap).eq(rows.clone()));
+            }
+        }
+    }
+
+    #[test]
+    fn everybody_sees_what_he_should() {
+        for seed in seeds(60) {
+            let mut history = History::new(seed);
+            (0..400).for_each(|_| history.step());
+            history.end();
+            history.look();
+            history.snapshots.clear();
+            history.look();
+            let check = || history.db.check().unwrap();
+            let is_clear = || (check().tables[1].ghosts, check().stray_pages) == (0, 0);
+            assert!(comes_true(is_clear), "seed {seed}: {:?}", check());
+            let images = || history.db.stats().image_bytes;
+            assert!(comes_true(|| images() == 0), "seed {seed}: {} bytes", images());
+        }
+    }
+}
