@@ -183,7 +183,9 @@ impl Engine {
         // Who adds up what tables have keeps nobody from the list.
         let tables: Vec<_> = self.tables.known().values().cloned().collect();
         let indexes: Vec<_> = tables.iter().map(|tree| index_stats(tree)).collect();
-        let index_bytes = indexes.iter().map(|i| i.bytes).sum::<u64>() + self.tables.catalog().index_bytes();
+        let hidden = self.core.txns.spills.tables();
+        let others = hidden.iter().chain([self.tables.catalog()]).map(|tree| tree.index_bytes()).sum::<u64>();
+        let index_bytes = indexes.iter().map(|i| i.bytes).sum::<u64>() + others;
         let (blob_file_bytes, blob_free_bytes) = self.core.extents.bytes();
         Stats {
             log_bytes: log.bytes,

@@ -255,6 +255,9 @@ impl Core {
     /// Keeps what a commit left behind for later. Ghosts of rows that no snapshot sees need not wait: none will see them. Nor need large
     /// values wait for the oldest snapshot that does not see them.
     pub fn keep(&self, owner: Owner, mut batch: Batch) {
+        if seeded_bug("spill_freed_early") {
+            batch.spill.take().inspect(|spill| self.txns.spills.free(spill));
+        }
         let mut unseen = Batch::new(batch.commit, batch.author);
         unseen
             .ghosts

@@ -81,8 +81,10 @@ const LARGE_CACHE_BYTES_PER_BUCKET: usize = 4 << 10;
 /// of its bucket, or, if there are many, of its part of it. (TPC-C and YCSB take as long with 4 MiB as with 16, and perhaps some per cent longer with 64.)
 const BUCKETS_LOG2_MAX: u32 = 18;
 
-/// One transaction may have one in so many of the bytes for old versions in memory. (Few, where tests are to meet others.)
+/// A transaction may have images in memory for one in so many of the bytes for old versions, and for so many in any case. (Few, where
+/// tests are to meet others.)
 const SPILL_PART: u64 = if cfg!(debug_assertions) { 1 << 19 } else { 4 };
+const SPILL_MIN: u64 = if cfg!(debug_assertions) { 0 } else { 1 << 20 };
 
 /// What all transactions share.
 pub(crate) struct Txns {
@@ -129,7 +131,7 @@ impl Txns {
             snapshots: Snapshots::new(),
             garbage: Garbage::default(),
             spills: Spills::new(),
-            image_bytes_max: old_version_bytes / SPILL_PART,
+            image_bytes_max: (old_version_bytes / SPILL_PART).max(SPILL_MIN),
             broken_off: Mutex::default(),
             stranded: OnceLock::new(),
             gids: Mutex::default(),

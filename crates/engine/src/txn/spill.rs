@@ -12,7 +12,7 @@
 //!   transaction has undone all, or has committed below every open snapshot.
 //! - W2: of each row that its transaction was the first to change since, a listed spill has what was replaced, unless there was nothing,
 //!   or the key table has an image of it. It does not change, as the transaction has the row locked as long as it runs.
-//! - W3: what a reader found in a spill counts if the row's newest version is the same before and after, and the spill is listed then. A
+//! - W3: what a reader found in a spill counts if the author of the row's newest version is the same before and after, and the spill is listed then. A
 //!   version that was replaced comes back with its replacer's rollback only, which leaves all older images as they are.
 
 use crate::db::catalog::TEMPORARY;
@@ -210,7 +210,8 @@ mod tests {
     use crate::chance::{Random, seeds};
     use crate::tree::testing::comes_true;
     use crate::{ByteTable, Database, Savepoint, Snapshot, Transaction};
-    use foreshore_io::MemVfs;
+    use foreshore_base::sync::{AtomicBool, AtomicU64};
+    use foreshore_io::{MemVfs, SimDisk, sim::Crash};
     use std::collections::{BTreeMap, BTreeSet};
 
     type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -290,6 +291,82 @@ mod tests {
         tx.commit().unwrap();
         assert_eq!(snapshot.bytes(&table).get(&[1, 0]).unwrap().as_deref(), Some(&b"before"[..]));
         assert_eq!(snapshot.bytes(&table).range(..).count(), 1);
+    }
+
+    /// Nobody sees half of a large transaction, however it ends, nor anything that was never there.
+    #[test]
+    fn nobody_sees_half_of_a_large_transaction() {
+        const ROWS: u8 = 100;
+        let (db, table) = database();
+        let keys: Vec<_> = (0..ROWS).map(|row| [row]).collect();
+        let put_all = |tx: &Transaction, round: u64| {
+            keys.iter().try_for_each(|key| tx.bytes(&table).put(key, &round.to_le_bytes()))
+        };
+        db.transact(|tx| put_all(tx, 0)).unwrap();
+        let number = |value: &[u8]| u64::from_le_bytes(value.try_into().unwrap());
+        let (is_over, committed) = (&AtomicBool::new(false), &AtomicU64::new(0));
+        std::thread::scope(|scope| {
+            let (db, table) = (&db, &table);
+            for reads_snapshots in [true, false, true] {
+                scope.spawn(move || {
+                    let mut random = Random(7);
+                    while !is_over.load(SeqCst) {
+                        let least = committed.load(SeqCst);
+                        if !reads_snapshots {
+                            let round =
+                                number(&table.get(&[random.below(ROWS.into()) as u8]).unwrap().unwrap());
+                            assert!(round >= least, "{round}, {least} was committed");
+                            continue;
+                        }
+                        let snapshot = db.snapshot().unwrap();
+                        let rows = || snapshot.bytes(table).range(..).map(|row| number(&row.unwrap().1));
+                        let round = rows().next().unwrap();
+                        assert!(round >= least && rows().all(|other| other == round));
+                        assert!(rows().count() == usize::from(ROWS) && rows().all(|other| other == round));
+                    }
+                });
+            }
+            for round in 1..400 {
+                let tx = db.begin().unwrap();
+                put_all(&tx, round).unwrap();
+                keys.iter().step_by(3).for_each(|key| assert!(tx.bytes(table).remove(key).unwrap()));
+                if round % 3 == 0 {
+                    tx.rollback().unwrap();
+                    continue;
+                }
+                put_all(&tx, round).unwrap();
+                tx.commit().unwrap();
+                committed.store(round, SeqCst);
+            }
+            is_over.store(true, SeqCst);
+        });
+        assert!(comes_true(|| table.tree.core().txns.spills.tables().is_empty()));
+    }
+
+    /// What a crash leaves of hidden tables goes with the next opening, and their numbers are given again.
+    #[test]
+    fn hidden_tables_go_with_a_crash() {
+        let mut disk = SimDisk::new(3);
+        for round in 0..3_u8 {
+            let db = Database::builder().leaf_bytes(4096).open_on(Arc::new(disk.clone())).unwrap();
+            let table = db.byte_table("t").unwrap();
+            assert_eq!(db.check().unwrap().stray_pages, 0);
+            table.put_many(&rows(&[round; 20])).unwrap();
+            let tx = db.begin().unwrap();
+            tx.bytes(&table).put_many(&rows(b"lost")).unwrap();
+            assert!(table.tree.core().txns.spills.tables()[0].count_leaves() > 10);
+            db.checkpoint().unwrap();
+            assert_eq!(db.check().unwrap().stray_pages, 0, "they are counted");
+            let crash = if round == 1 { Crash::ProcessKill } else { Crash::PowerLoss };
+            let left = disk.after_crash(crash, 1);
+            drop((tx, table, db));
+            disk = left;
+            let db = Database::builder().leaf_bytes(4096).open_on(Arc::new(disk.clone())).unwrap();
+            let table = db.byte_table("t").unwrap();
+            assert!(table.range(..).map(Result::unwrap).all(|(_, value)| value == [round; 20]));
+            assert_eq!((table.range(..).count(), db.check().unwrap().stray_pages), (ROWS.into(), 0));
+            db.byte_table(&format!("made since {round}")).unwrap();
+        }
     }
 
     /// A transaction that spills, others that write other rows beside it, and snapshots: and what everybody should see.
