@@ -201,8 +201,8 @@ impl Builder {
 
     /// Memory for old versions of rows that only snapshots need, in bytes (default 256 MiB). Beyond it the oldest snapshot
     /// is given up. A snapshot needs one version of each row that was changed since it was opened, however often. Notes of
-    /// what is to be cleared after it count too; what running transactions have replaced does not: it stays anyway. Looked at
-    /// about 20 times a second.
+    /// what is to be cleared after it count too; what running transactions have replaced does not: it stays anyway. What one transaction
+    /// replaces beyond a quarter of this (beyond 1 MiB, if that is more) goes to disk, and does not count at all. Looked at about 20 times a second.
     ///
     /// ```
     /// # fn main() -> foreshore::Result<()> {

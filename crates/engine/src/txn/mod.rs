@@ -1,8 +1,8 @@
 //! Transactions: who sees what, who waits for whom, and how everything is undone.
 //!
 //! Read-write transactions lock what they read and write, by key, until they end (`lock`). The newest version of a row
-//! is in its leaf with its author; replaced versions are in the key table, in memory only. Snapshots read versions and
-//! take no locks.
+//! is in its leaf with its author; replaced versions are in the key table, in memory, or on disk if they are very many. Snapshots read
+//! versions and take no locks.
 //!
 //! | file | concept |
 //! |---|---|
