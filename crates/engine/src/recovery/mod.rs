@@ -26,7 +26,7 @@ mod stand_in;
 use crate::blob::{Extents, adopt_extents, reap_leftovers, unmark_used};
 use crate::core::Core;
 use crate::db::Index;
-use crate::db::catalog::{self, CATALOG, FIRST};
+use crate::db::catalog::{self, CATALOG, FIRST, TEMPORARY};
 use crate::db::meta::{self, Found, Meta};
 use crate::db::options::Builder;
 use crate::dir_syncs::DirSyncs;
@@ -157,6 +157,7 @@ fn recover(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<Recover
     let highest_seen = leaves.highest_table();
     let (trees, highest_given) = open_trees(&core, leaves.by_table(), salvaged, options)?;
     let next_id = highest_seen.max(highest_given).0.max(FIRST.0 - 1).checked_add(1);
+    let next_id = next_id.filter(|next| *next <= TEMPORARY.0);
     let next_id = next_id.ok_or_else(|| Error::corrupt("catalog", "all ids of tables have been given"))?;
     if salvaged {
         trees.iter().try_for_each(|tree| unmark_used(tree))?;

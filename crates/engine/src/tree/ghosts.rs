@@ -43,9 +43,9 @@ impl Tree {
     pub fn purge_forgotten(&self, key: &[u8]) -> Result<()> {
         let mut near = PageId::NONE;
         for ghost in self.read_leaf(key, leaf::ghosts)? {
-            let is_needed = || self.is_seen(&ghost) && !seeded_bug("txn_needed_ghost_purged");
-            if !is_needed() {
-                self.purge_if(None, &mut near, &ghost, |_| !is_needed())?;
+            let Some((known, _)) = self.newest_cell(&ghost)? else { continue };
+            if !self.is_seen(&ghost) || seeded_bug("txn_needed_ghost_purged") {
+                self.purge_if(None, &mut near, &ghost, |version| version == known)?;
             }
         }
         Ok(())
@@ -56,8 +56,8 @@ impl Tree {
     /// same ghost.
     pub fn is_seen(&self, key: &[u8]) -> bool {
         let txns = &self.core.txns;
-        let is_spilled = txns.spills.have_rows_of(self.id) && !seeded_bug("spill_ghost_purged");
-        is_spilled || txns.keys.is_value_kept(txns.keys.name(self.id, key), self.id, key)
+        let is_spilled = || txns.spills.have(self.id, key) && !seeded_bug("spill_ghost_purged");
+        is_spilled() || txns.keys.is_value_kept(txns.keys.name(self.id, key), self.id, key)
     }
 
     /// Is the ghost that `author` left of `key` still there? Yes also if it takes a read from disk to know.

@@ -141,9 +141,14 @@ impl Spills {
         self.listed.lock().iter().any(|known| Arc::ptr_eq(&known.spill, spill))
     }
 
-    /// May a listed one have the value of a row of this table?
-    pub fn have_rows_of(&self, table: TableId) -> bool {
-        self.any() && self.listed.lock().iter().any(|known| known.spill.table(table).is_some())
+    /// Has a listed one a value of this row, or may it have one, as it cannot be read?
+    pub fn have(&self, table: TableId, key: &[u8]) -> bool {
+        let of_table = |known: &Listed| known.spill.table(table);
+        let hidden: Vec<_> = match self.any() {
+            true => self.listed.lock().iter().filter_map(of_table).collect(),
+            false => return false,
+        };
+        hidden.iter().any(|hidden| !matches!(hidden.newest_cell(key), Ok(None)))
     }
 
     /// Its transaction has committed here. To be called before that gives its slot back.
