@@ -6,8 +6,9 @@ use common::tiny;
 use foreshore::{Database, Durability, Error, TransactionOptions};
 use foreshore_io::{
     SimDisk, Vfs,
-    sim::{Crash, Fault, Repeat},
+    sim::{Call, Crash, Fault, Intercepted, Repeat},
 };
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -141,6 +142,48 @@ fn an_id_used_again_means_the_later_transaction() {
         assert_eq!((get(b"first"), get(b"second")), (b"before".to_vec(), b"after".to_vec()), "{crash:?}");
         assert_eq!(db.stats().transactions, 0, "{crash:?}: nobody is left with locks");
         table.put(b"first", b"goes on").unwrap();
+        db.check().unwrap();
+    }
+}
+
+/// So it does where that other one has ended, and began so early that its begin is not read any more.
+#[test]
+fn an_id_that_one_has_used_that_ended_is_decided() {
+    for crash in [Crash::ProcessKill, Crash::PowerLoss] {
+        let (disk, fails) = (SimDisk::new(7), Arc::new(AtomicBool::new(false)));
+        let its = fails.clone();
+        let vfs = Intercepted::new(disk.clone(), move |call, name, go| {
+            match call == Call::Read && name.starts_with("wal-") && its.load(SeqCst) {
+                true => Err(std::io::ErrorKind::Other.into()),
+                false => go(),
+            }
+        });
+        let db = tiny().open_on(Arc::new(vfs)).unwrap();
+        let table = db.byte_table("t").unwrap();
+        [b"first", &b"second"[..]].iter().for_each(|key| table.put(key, b"before").unwrap());
+        let begin = |key: &[u8]| {
+            let tx = db.begin().unwrap();
+            tx.bytes(&table).put(key, b"after").unwrap();
+            tx
+        };
+        let second = begin(b"second");
+        begin(b"first").prepare("gid").unwrap();
+        let others = db.byte_table("others").unwrap().with_durability(Durability::Buffered);
+        (0..600).for_each(|i| others.put(&key(b"", i), &[5; 900]).unwrap()); // more than the log's buffer
+        db.sync().unwrap();
+        fails.store(true, SeqCst); // until the crash: nothing is undone before
+        assert!(matches!(db.rollback_prepared("gid"), Err(Error::Io { .. })));
+        second.prepare("gid").unwrap();
+        db.commit_prepared("gid").unwrap();
+        db.checkpoint().unwrap(); // from which the log is read from the first one's begin on
+        let disk = disk.after_crash(crash, 1);
+        drop((table, others, db));
+
+        let db = tiny().open_on(Arc::new(disk)).unwrap();
+        let table = db.byte_table("t").unwrap();
+        assert!(db.recover().is_empty(), "{crash:?}: both were decided");
+        let get = |key: &[u8]| table.get(key).unwrap().unwrap();
+        assert_eq!((get(b"first"), get(b"second")), (b"before".to_vec(), b"after".to_vec()), "{crash:?}");
         db.check().unwrap();
     }
 }

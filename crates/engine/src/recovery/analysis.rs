@@ -57,13 +57,10 @@ impl Analysis {
         Ok(Version::SETTLED)
     }
 
-    /// The transaction in the slot of `owner` prepares at `at`. If another one had prepared under the same id, that one had been
-    /// decided by then, for until then the id is refused. Its commit would be in the log; so it was to be rolled back, found no space to
-    /// log that, and is rolled back now.
+    /// The transaction in the slot of `owner` prepares at `at`, be it one of which nothing else is known (A1). If another one had
+    /// prepared under the same id, that one had been decided by then, for until then the id is refused. Its commit would be in the
+    /// log; so it was to be rolled back, broke off before it had logged that, and is rolled back now.
     fn prepares(&mut self, owner: Owner, at: Lsn, gid: &[u8]) {
-        if !self.running.contains_key(&owner.0) {
-            return; // A1
-        }
         for (slot, txn) in &mut self.running {
             if *slot == owner.0 {
                 (txn.last, txn.gid) = (at, Some(gid.to_vec()));
@@ -123,9 +120,9 @@ mod tests {
             let gid = if owner.0 == 2 { &b"another"[..] } else { b"gid" };
             apply(Record::Prepare { owner, previous, gid });
         }
-        // Of one that ended before the pass begins nothing is known.
+        // Of one that ended before the pass begins nothing else is known.
         apply(Record::Prepare { owner: Owner(7), previous, gid: b"gid" });
         let gids: Vec<_> = analysis.unfinished().map(|(owner, txn)| (owner.0, txn.gid)).collect();
-        assert_eq!(gids, [(1, Some(b"gid".to_vec())), (2, Some(b"another".to_vec())), (3, None)]);
+        assert_eq!(gids, [(1, None), (2, Some(b"another".to_vec())), (3, None)]);
     }
 }
