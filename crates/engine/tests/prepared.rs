@@ -9,7 +9,8 @@ use foreshore_io::{
     sim::{Call, Crash, Fault, Intercepted, Repeat},
 };
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::Duration;
 
 const GIDS: [&[u8]; 2] = [b"one", b"two"];
@@ -186,6 +187,62 @@ fn an_id_that_one_has_used_that_ended_is_decided() {
         assert_eq!((get(b"first"), get(b"second")), (b"before".to_vec(), b"after".to_vec()), "{crash:?}");
         db.check().unwrap();
     }
+}
+
+/// Closes a database with a transaction that has prepared as "gid", and has `meanwhile` done as that is about to write leaves. Opens it
+/// again.
+fn close_and_open(meanwhile: impl FnOnce(&Database)) -> Database {
+    let (disk, device) = (SimDisk::new(7), Arc::new(Mutex::new(())));
+    let (is_closing, has_reached) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let (its_device, is_awaited, reaches) = (device.clone(), is_closing.clone(), has_reached.clone());
+    let vfs = Intercepted::new(disk.clone(), move |call, name, go| {
+        if call == Call::Write && name == "leaves.db" && is_awaited.load(SeqCst) {
+            reaches.store(true, SeqCst);
+            drop(its_device.lock());
+        }
+        go()
+    });
+    let db = Database::builder().cache_bytes(1 << 20).open_on(Arc::new(vfs)).unwrap();
+    let tx = db.begin().unwrap();
+    tx.bytes(&db.byte_table("t").unwrap()).put(b"k", b"v").unwrap();
+    tx.prepare("gid").unwrap();
+    thread::scope(|scope| {
+        let stands = device.lock().unwrap();
+        is_closing.store(true, SeqCst);
+        let closed = scope.spawn(|| db.clone().close());
+        while !has_reached.load(SeqCst) {
+            thread::yield_now();
+        }
+        meanwhile(&db);
+        drop(stands);
+        closed.join().unwrap().unwrap();
+    });
+    drop(db);
+    Database::builder().cache_bytes(1 << 20).open_on(Arc::new(disk)).unwrap()
+}
+
+/// While a database closes, what has prepared is not unknown: the next open has it.
+#[test]
+fn what_the_next_open_decides_is_not_unknown() {
+    let db = close_and_open(|db| {
+        for told in [db.commit_prepared("gid"), db.rollback_prepared("gid")] {
+            assert!(matches!(told, Err(Error::Poisoned { .. })), "{told:?}");
+        }
+        assert_eq!(db.recover(), [b"gid"]);
+    });
+    assert_eq!(db.recover(), [b"gid"]);
+}
+
+/// Nor does another one get its id: the next open would take it for decided.
+#[test]
+fn what_the_next_open_decides_keeps_its_id() {
+    let db = close_and_open(|db| {
+        let told = db.begin().unwrap().prepare("gid");
+        assert!(matches!(told, Err(Error::Argument(_) | Error::Poisoned { .. })), "{told:?}");
+    });
+    assert_eq!(db.recover(), [b"gid"]);
+    db.commit_prepared("gid").unwrap();
+    assert_eq!(db.byte_table("t").unwrap().get(b"k").unwrap().unwrap(), b"v");
 }
 
 /// Of a database that was closed, or has failed, nobody is told that there is no such transaction: the next open may find it, and

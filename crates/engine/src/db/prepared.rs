@@ -7,13 +7,13 @@ use foreshore_base::Lsn;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 
-/// By their global ids.
-pub(crate) struct Prepared(Mutex<BTreeMap<Vec<u8>, Txn>>);
+/// By their global ids; `None`: left to the next open, as this database closes. Such an id is neither unknown nor free.
+pub(crate) struct Prepared(Mutex<BTreeMap<Vec<u8>, Option<Txn>>>);
 
 impl Prepared {
     /// Those that an opening has found.
     pub fn new(found: BTreeMap<Vec<u8>, Txn>) -> Self {
-        Self(Mutex::new(found))
+        Self(Mutex::new(found.into_iter().map(|(gid, txn)| (gid, Some(txn))).collect()))
     }
 
     /// Prepares a transaction, and keeps it until it is told what to do; after an error it is rolled back. Returns the end of the
@@ -31,7 +31,7 @@ impl Prepared {
             return txn.roll_back().and(Err(Error::Argument(refused)));
         }
         let end = txn.prepare(gid);
-        waiting.insert(gid.to_vec(), txn);
+        waiting.insert(gid.to_vec(), Some(txn));
         Ok(end)
     }
 
@@ -57,13 +57,14 @@ impl Prepared {
 
     /// Lets go of all, for the next open to find: they stay prepared.
     pub fn abandon(&self) {
-        std::mem::take(&mut *self.0.lock()).into_values().for_each(Txn::abandon);
+        self.0.lock().values_mut().filter_map(Option::take).for_each(Txn::abandon);
     }
 }
 
-fn take(waiting: &mut BTreeMap<Vec<u8>, Txn>, gid: &[u8]) -> Result<Txn> {
+fn take(waiting: &mut BTreeMap<Vec<u8>, Option<Txn>>, gid: &[u8]) -> Result<Txn> {
     let unknown = || Error::UnknownTransaction { gid: gid.escape_ascii().to_string() };
-    let txn = waiting.remove(gid).ok_or_else(unknown)?;
+    let txn = waiting.get_mut(gid).ok_or_else(unknown)?.take().ok_or_else(Error::closed)?;
+    waiting.remove(gid);
     txn.core.txns.hear_decision(txn.owner);
     Ok(txn)
 }
