@@ -102,6 +102,19 @@ pub(crate) fn is_file(name: &str) -> bool {
     segments::is_file(name) || memory::is_file(name)
 }
 
+/// Of a log that was left with its needed records beginning at `from`: are there files?
+///
+/// Errors: [`Error::Corrupt`] if there are none. One goes only when the next is there; but where all records before a segment are needed no
+/// more, that one may not have been made for want of space.
+pub(crate) fn ensure_it_has_files(vfs: &dyn Vfs, options: LogOptions, from: Lsn) -> Result<()> {
+    if from.0.is_multiple_of(options.segment_bytes) || !segments::list(vfs)?.is_empty() {
+        return Ok(());
+    }
+    let detail =
+        "all its files (`wal-…`) are gone, with what was written last: put them back if there is a copy";
+    Err(Error::corrupt("log", detail))
+}
+
 /// A running log.
 pub(crate) struct Log {
     shared: Arc<Shared>,

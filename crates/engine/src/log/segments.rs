@@ -213,7 +213,8 @@ struct State {
 
 impl Segments {
     /// Takes stock of the directory, and prepares what a log that begins at `start` needs first. On a full disk what there is will
-    /// do: rows can be read, and who logs is told by [`Segments::wait_prepared`]. A new log needs all: its creation holds the names.
+    /// do: rows can be read, and who logs is told by [`Segments::wait_prepared`]. There must be one, or the next open would miss
+    /// it. A new log needs all: its creation holds the names.
     pub fn open(vfs: Arc<dyn Vfs>, options: LogOptions, poison: Arc<Poison>, start: Lsn) -> Result<Self> {
         let segment_bytes = options.segment_bytes;
         let first = start.0 / segment_bytes;
@@ -236,7 +237,7 @@ impl Segments {
         }
         while next * segment_bytes < start.0 + options.ring() {
             match prepare(&*vfs, next, segment_bytes, None) {
-                Err(Error::Full { .. }) if start > Lsn::ZERO => break,
+                Err(Error::Full { .. }) if start > Lsn::ZERO && !existing.is_empty() => break,
                 prepared => prepared?,
             }
             next += 1;

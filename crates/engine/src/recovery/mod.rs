@@ -31,7 +31,7 @@ use crate::db::meta::{self, Found, Meta};
 use crate::db::options::Builder;
 use crate::dir_syncs::DirSyncs;
 use crate::error::{Error, Result};
-use crate::log::{Durability, Incarnation, Log};
+use crate::log::{self, Durability, Incarnation, Log};
 use crate::pool::{Directory, DirectoryEntry as Entry, Loaded, PageEntry, Pools, Wal, rebuild};
 use crate::tree::{Hole, Tree, empty_leaf};
 use crate::txn::{Txn, restore, roll_back};
@@ -139,6 +139,9 @@ fn recover(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<Recover
         true => Redone::nothing(pages, redo_lsn), // without the directory, the log cannot be read
         false => {
             let log = StoredLog { vfs, options: meta.log_options(), incarnations: &incarnations };
+            if !salvaged {
+                log::ensure_it_has_files(&**vfs, log.options, redo_lsn)?; // a salvage may have been cut short before it made one
+            }
             redo::run(&pools, &stand_in, &log, redo_lsn, pages, options)?
         }
     };
