@@ -202,7 +202,7 @@ pub enum Error {
     },
     /// There is no prepared transaction with this id.
     #[error(
-        "no prepared transaction has the id \"{gid}\"; `recover` lists those there are, and what is not among them was decided already"
+        "no prepared transaction has the id \"{gid}\"; the list of prepared transactions (`recover`, in Python and C `prepared`) tells those there are: it was decided already, or never prepared"
     )]
     UnknownTransaction {
         /// The id; what is no ASCII text in it, escaped.

@@ -315,7 +315,7 @@ fn an_id_is_told_as_it_was_given() {
     let gid = b"tab\t\xff";
     let unknown = db.commit_prepared(gid).unwrap_err().to_string();
     assert!(
-        unknown.starts_with(r#"no prepared transaction has the id "tab\t\xff"; `recover` lists"#),
+        unknown.starts_with(r#"no prepared transaction has the id "tab\t\xff"; the list of prepared"#),
         "{unknown}"
     );
     db.begin().unwrap().prepare(gid).unwrap();
