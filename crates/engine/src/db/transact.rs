@@ -296,7 +296,9 @@ impl Database {
     /// Rolls back a prepared transaction. Does not wait for the disk: after a power failure it may be in [`Database::recover`]'s
     /// list again, to be rolled back again.
     ///
-    /// Errors: [`Error::UnknownTransaction`](crate::Error::UnknownTransaction); as [`Transaction::rollback`].
+    /// Errors: [`Error::UnknownTransaction`](crate::Error::UnknownTransaction); as [`Transaction::rollback`]. After these others the
+    /// rollback goes on by itself when it can, and its id is gone from the list. If the database is opened again before anything was
+    /// undone, it is in the list again, and can be committed: whoever decides remembers that it is to be rolled back.
     ///
     /// ```
     /// # fn main() -> foreshore::Result<()> {
