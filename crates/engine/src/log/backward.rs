@@ -8,6 +8,7 @@ use super::record::{HEADER_BYTES, Seal};
 use super::stored::StoredBytes;
 use super::{Log, Shared};
 use crate::error::{Error, Result};
+use crate::waits::will_wait;
 use foreshore_base::Lsn;
 
 /// Most records are shorter; for those the window moves backwards once in a while.
@@ -53,6 +54,7 @@ impl Backward<'_> {
     }
 
     fn read_segments(&mut self, at: Lsn) -> Result<usize> {
+        will_wait(); // for the device
         let poison = &self.shared.poison;
         // A record that had no place in the ring yet when the log failed is nowhere.
         let missing = || match poison.check() {
@@ -71,5 +73,29 @@ impl Backward<'_> {
         self.raw.clear();
         self.raw.extend_from_slice(bytes);
         Ok(len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Database, Durability, before_waiting};
+    use foreshore_io::MemVfs;
+    use std::cell::Cell;
+    use std::sync::Arc;
+
+    thread_local!(static HAS_LEFT: Cell<bool> = const { Cell::new(false) });
+
+    /// H1: what the ring has given back is read from the device, which who holds something is told before.
+    #[test]
+    fn a_rollback_of_what_the_ring_has_lost_says_that_it_waits() {
+        let small = Database::builder().ring_bytes(1 << 20).segment_bytes(1 << 20);
+        let db = small.durability(Durability::Relaxed).open_on(Arc::new(MemVfs::new())).unwrap();
+        let table = db.byte_table("t").unwrap();
+        let tx = db.begin().unwrap();
+        tx.bytes(&table).put(b"k", b"v").unwrap();
+        (0..3000u32).for_each(|i| table.put(&i.to_be_bytes(), &[7; 1000]).unwrap());
+        db.sync().unwrap();
+        before_waiting(|| HAS_LEFT.set(true), || tx.rollback()).unwrap();
+        assert!(HAS_LEFT.get(), "the record is in a segment only");
     }
 }
