@@ -3,7 +3,8 @@
 //! Why direct I/O: leaf and log blocks are cached by the engine already, and a failed write-back of the page cache is
 //! reported once, to whoever syncs next; past the cache, the write itself fails.
 //! Everything is opened relative to the directory's descriptor, so the database survives a rename of its directory.
-//! Transfers go on after interrupts and short counts; a failed sync is passed on and never tried again (I2).
+//! Transfers go on after interrupts and short counts, and so do syncs after interrupts; a failed sync is passed on and never tried
+//! again (I2).
 
 use crate::lock::{DirLock, wait_for_rest};
 use crate::map::Mapping;

@@ -7,7 +7,8 @@
 //! Invariants:
 //! - I1: a write is durable only after a later [`File::sync`] of that file returned `Ok`; a created, renamed or removed
 //!   name only after [`Vfs::sync_dir`] returned `Ok`.
-//! - I2: a failed sync is never retried by anyone: the second one may succeed over lost data.
+//! - I2: a failed sync is never retried by anyone: the second one may succeed over lost data. (Not failed is one that a signal
+//!   interrupted: it has told nothing, so the backend goes on with it.)
 //! - I3: transfers are whole: a short read or write is an error or is continued inside the backend.
 
 mod buf;
