@@ -228,6 +228,18 @@ impl KeyTable {
         }
     }
 
+    /// Gives back everything that the owner holds, of whatever name, for one that does not know all of them: looks into every bucket.
+    pub fn release_all(&self, owner: Owner) {
+        let mut names = Vec::new();
+        for bucket in &self.buckets {
+            let content = bucket.content.latch();
+            let requests = content.parts().iter().flat_map(|part| part.requests.iter());
+            names.extend(requests.filter(|request| request.owner == owner).map(|request| request.name));
+            drop(content);
+            names.drain(..).for_each(|name| self.release(owner, name));
+        }
+    }
+
     /// Ends what a writer has on a name: its images there are stamped or, if nobody needs them, dropped, and its lock is given
     /// back. The bucket is latched once.
     #[inline]

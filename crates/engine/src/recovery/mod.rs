@@ -139,8 +139,9 @@ fn recover(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<Recover
         true => Redone::nothing(pages, redo_lsn), // without the directory, the log cannot be read
         false => {
             let log = StoredLog { vfs, options: meta.log_options(), incarnations: &incarnations };
+            // A salvage may have been cut short before it made one.
             if !salvaged {
-                log::ensure_it_has_files(&**vfs, log.options, redo_lsn)?; // a salvage may have been cut short before it made one
+                log::ensure_it_has_files(&**vfs, log.options, redo_lsn)?;
             }
             redo::run(&pools, &stand_in, &log, redo_lsn, pages, options)?
         }

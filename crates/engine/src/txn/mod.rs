@@ -81,10 +81,10 @@ const LARGE_CACHE_BYTES_PER_BUCKET: usize = 4 << 10;
 /// of its bucket, or, if there are many, of its part of it. (TPC-C and YCSB take as long with 4 MiB as with 16, and perhaps some per cent longer with 64.)
 const BUCKETS_LOG2_MAX: u32 = 18;
 
-/// A transaction may have images in memory for one in so many of the bytes for old versions, and for so many in any case. (Few, where
-/// tests are to meet others.)
+/// Memory for the images of a transaction: one in so many of the bytes for old versions, but so many in any case. (Few, where tests are to
+/// meet others.)
 const SPILL_PART: u64 = if cfg!(debug_assertions) { 1 << 19 } else { 4 };
-const SPILL_MIN: u64 = if cfg!(debug_assertions) { 0 } else { 1 << 20 };
+const SPILL_MIN: u64 = if cfg!(debug_assertions) { 100 } else { 1 << 20 };
 
 /// What all transactions share.
 pub(crate) struct Txns {

@@ -18,7 +18,7 @@
 use crate::db::catalog::TEMPORARY;
 use crate::error::Result;
 use crate::leaf::Cell;
-use crate::lock::Owner;
+use crate::lock::{Name, Owner};
 use crate::tree::Tree;
 use crate::txn::Txn;
 use crate::txn::slots::Slots;
@@ -28,6 +28,9 @@ use foreshore_base::sync::{AtomicU32, AtomicUsize, Ordering::*};
 use foreshore_base::{Lsn, TableId, seeded_bug};
 use parking_lot::Mutex;
 use std::sync::Arc;
+
+/// Locks of a transaction that spills which it remembers, to give them back: to look for them takes a millisecond or so.
+const LOCKS_REMEMBERED: usize = if cfg!(debug_assertions) { 8 } else { 4096 };
 
 /// The images of one transaction that are on disk.
 pub(crate) struct Spill {
@@ -191,6 +194,24 @@ impl Txn {
         }
     }
 
+    /// It has got a lock. Once it spills, it remembers no more names than are worth it: what it does not remember it looks for at its end.
+    /// Images in memory, which are looked for by these names, are then of rows that it locked before, or [`Txn::remember_image`]s.
+    #[inline]
+    pub fn remember(&mut self, name: Name) {
+        match &self.spill {
+            Some(_) if self.locks.len() >= LOCKS_REMEMBERED => self.more_locks += 1,
+            _ => self.locks.push(name),
+        }
+    }
+
+    /// It has put an image of so many bytes into the key table.
+    pub fn remember_image(&mut self, name: Name, bytes: u64) {
+        self.image_bytes += bytes;
+        if self.spill.is_some() {
+            self.locks.push(name);
+        }
+    }
+
     /// Where its images go that are no longer to be in memory.
     pub fn spill(&self) -> Option<&Arc<Spill>> {
         self.spill.as_ref()
@@ -201,11 +222,6 @@ impl Txn {
     pub fn has_spilled(&self, cell: Option<Cell>) -> bool {
         let needs_none = |version: Version| !version.is_ghost() || version.writer() == Writer::Anyone;
         self.spill.is_some() && cell.is_none_or(|cell| needs_none(Version(cell.version)))
-    }
-
-    /// It has put an image of so many bytes into the key table.
-    pub fn note_image(&mut self, bytes: u64) {
-        self.image_bytes += bytes;
     }
 }
 

@@ -33,7 +33,9 @@ pub(crate) struct Txn {
     id: Option<TxnId>,
     /// Its last record: where a rollback begins.
     pub last: Lsn,
-    locks: Vec<Name>,
+    pub(super) locks: Vec<Name>,
+    /// How many more it has, which it does not remember.
+    pub(super) more_locks: usize,
     pub(super) ghosts: Ghosts,
     /// Memory of the images that it has put into the key table; and those that it has on disk, once these are too many.
     pub(super) image_bytes: u64,
@@ -139,6 +141,7 @@ impl Txn {
             id: None,
             last: Lsn::ZERO,
             locks,
+            more_locks: 0,
             ghosts: Ghosts::default(),
             image_bytes: 0,
             spill: None,
@@ -195,7 +198,7 @@ impl Txn {
         match self.core.txns.keys.acquire(self.owner, name, mode, gap, self.patience) {
             Ok(granted) => {
                 if granted.first {
-                    self.locks.push(name);
+                    self.remember(name);
                 }
                 tree.note_lock_wait(granted.waited);
                 Ok(())
@@ -466,7 +469,7 @@ impl Txn {
     ///
     /// Errors: [`Error::Poisoned`]: what it wrote past the log is perhaps lost. It is rolled back.
     pub fn commit(mut self) -> Result<Option<Lsn>> {
-        if self.locks.len() > LOCKS_AT_ONCE {
+        if self.locks.len() + self.more_locks > LOCKS_AT_ONCE {
             will_wait(); // for nobody, but to give so many back takes a while
         }
         if self.decided.is_none()
@@ -535,6 +538,9 @@ impl Txn {
         }
         keys.count_dropped(self.owner, dropped);
         self.locks.clear();
+        if std::mem::take(&mut self.more_locks) > 0 {
+            keys.release_all(self.owner);
+        }
         keys.release_shown(self.owner); // before anything is cleared up, which may take long
         let (ghosts, blobs) = (std::mem::take(&mut self.ghosts).into_list(), std::mem::take(&mut self.blobs));
         let spill = self.spill.take().inspect(|spill| core.txns.spills.committed(spill, commit));
