@@ -6,7 +6,7 @@
 //!
 //! A flusher wakes tasks, which may run, and wait, right inside that call. It carries no flights meanwhile: before it waits there it
 //! [leaves](Doorbell::leave), and the others count as all there are. If it is merely slow there, without saying so, the next
-//! [reminder](Doorbell::remind) calls another one.
+//! [reminder](Doorbell::remind) calls another one. What it was called for, and has not done yet, it mentions before.
 //!
 //! Who carries a flight of its own is no flusher: when that has landed, it reminds. So whoever finds all flights under way wakes nobody
 //! ([`Doorbell::urge_unless`]): a flusher could only wait for one to land. No wish is forgotten: it is set before the look at the
@@ -131,5 +131,10 @@ impl Doorbell {
             }
             state.calls = state.calls.saturating_sub(1);
         }
+    }
+    /// How many flushers sleep.
+    #[cfg(test)]
+    pub fn idle(&self) -> usize {
+        self.idle.load(SeqCst)
     }
 }

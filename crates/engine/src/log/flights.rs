@@ -35,6 +35,7 @@ use foreshore_base::{Lsn, seeded_bug};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::task::Waker;
 use std::thread;
 
 /// Which flight is asked for by somebody who is going to wait for it.
@@ -161,9 +162,14 @@ impl Shared {
     ///
     /// Errors: what stops the log.
     pub(super) fn fly_next(&self) -> Result<()> {
-        self.wake_landed(); // tasks that others' own flights have left to flushers
+        // Tasks that others' own flights have left to flushers. One may wait here for who has asked for the flight that this flusher was
+        // called for, which nobody else knows of any more: so it is left to the others meanwhile.
+        self.wake_landed(|task| {
+            self.flights.doorbell.mention();
+            wake_task(task);
+        });
         let flown = self.fly(self.flights.issuing.lock());
-        self.wake_landed();
+        self.wake_landed(wake_task);
         flown
     }
 
@@ -195,7 +201,7 @@ impl Shared {
         self.segments.want(flight.end + self.options.ring() + segment_bytes);
         if seeded_bug("log_ack_before_sync") {
             self.land(flight);
-            self.wake_landed();
+            self.wake_landed(wake_task);
         }
         carrier.write(flight, &self.segments, segment_bytes)?;
         drop(carrier); // before the flight is not under way (A1)
@@ -320,10 +326,10 @@ impl Shared {
         flights.landed.notify_all();
     }
 
-    /// Wakes who waits for what has landed.
-    fn wake_landed(&self) {
+    /// Wakes who waits for what has landed, each task by `wake_task`.
+    fn wake_landed(&self, wake_task: impl Fn(Waker)) {
         // Before any task, which may go on right here, and wait for what is written now.
-        self.flights.flushed_waiters.wake(self.ring.flushed(), wake_task);
+        self.flights.flushed_waiters.wake(self.ring.flushed(), &wake_task);
         let has_woken_tasks = self.flights.durable_waiters.wake(self.flights.durable(), wake_task);
         if has_woken_tasks {
             // What they write now can travel with the next flight, which then carries more: where they share a core with this
