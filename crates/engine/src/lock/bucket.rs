@@ -145,6 +145,12 @@ impl Content {
         parts[*occupied].is_empty()
     }
 
+    /// Are all requests, of all parts, granted, to read keys? (R1 in `shown`.)
+    #[cold]
+    pub fn are_all_readers(&self) -> bool {
+        self.parts().iter().all(|part| part.requests.are_all_readers())
+    }
+
     /// A request of the name was added.
     #[inline]
     pub fn divide_if_crowded(&mut self, name: Name) {

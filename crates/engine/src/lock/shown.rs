@@ -27,7 +27,8 @@ use std::num::NonZeroU64;
 /// Reads beside others, with none alone in between, after which a bucket is opened …
 const READS_TO_OPEN: u32 = if cfg!(test) { 1 } else { 4 };
 
-/// … and after which it is opened again once it has been closed; or so many for each owner whose places were looked through then.
+/// … and after which it is opened again once it has been closed, or could not be opened; or so many for each owner whose places were
+/// looked through then.
 const READS_TO_REOPEN: u32 = if cfg!(test) { 2 } else { 64 };
 const READS_FOR_OWNER: u32 = if cfg!(test) { 0 } else { 4 };
 
@@ -48,8 +49,9 @@ impl Door {
         self.reads.load(Acquire) == OPEN
     }
 
-    /// Somebody has got a lock to read a key, by a request, and is alone in the bucket, or not. Opens it if that has happened so often,
-    /// and if it `may_open`.
+    /// Somebody has got a lock to read a key, by a request, and is alone in the bucket (or its part, if that is divided), or not. Opens it
+    /// if that has happened so often, and if it `may_open`. That looks through all requests, of up to thousands of parts: so it is not
+    /// asked again at once.
     #[inline]
     pub fn count_read(&self, alone: bool, may_open: impl FnOnce() -> bool) {
         match self.reads.load(Relaxed) {
@@ -59,8 +61,8 @@ impl Door {
                     self.reads.store(READS_TO_OPEN, Relaxed);
                 }
             }
-            0 if may_open() => self.reads.store(OPEN, Release),
-            reads => self.reads.store(reads.saturating_sub(1), Relaxed),
+            0 => self.reads.store(if may_open() { OPEN } else { READS_TO_REOPEN }, Release),
+            reads => self.reads.store(reads - 1, Relaxed),
         }
     }
 

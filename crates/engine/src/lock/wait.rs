@@ -41,10 +41,8 @@ impl KeyTable {
                     content.divide_if_crowded(name);
                 }
                 if modes == Modes::READ {
-                    let is_divided = content.is_divided();
-                    let requests = &content.at(name).requests;
-                    let may_open = || !is_divided && requests.are_all_readers();
-                    bucket.door.count_read(!requests.are_several(), may_open);
+                    let alone = !content.at(name).requests.are_several();
+                    bucket.door.count_read(alone, || content.are_all_readers());
                 }
                 Ok(Granted { first, waited: None })
             }

@@ -1,6 +1,8 @@
 //! Readers who show themselves.
 
 use super::*;
+use crate::lock::shown::Door;
+use std::cell::Cell;
 use std::thread;
 
 /// Nobody waits.
@@ -192,4 +194,76 @@ fn what_is_still_popular_is_opened_again() {
     assert!(asked.is_some_and(|asked| asked > 1), "{asked:?}");
     end(&table, &[A, B], &[name]);
     table.check_empty().unwrap();
+}
+
+/// Also if one who locked another row once has found so many readers there that the bucket was divided.
+#[test]
+fn a_popular_bucket_is_opened_again_beside_many_readers() {
+    let table = table_of(0, 16); // one bucket
+    let (popular, other) = (table.name(TABLE, b"popular"), table.name(TABLE, b"other"));
+    let readers: Vec<Owner> = (1..=8).map(Owner).collect();
+    readers.iter().for_each(|owner| _ = read(&table, *owner, popular));
+    let is_open = || table.bucket(popular).door.is_open();
+    assert!(is_open());
+    write(&table, A, other).unwrap();
+    end(&table, &[A], &[other]);
+    assert!(!is_open() && table.is_divided());
+    come_and_go(&table, &readers, popular);
+    assert!(is_open());
+    end(&table, &readers, &[popular]);
+    table.check_empty().unwrap();
+}
+
+/// Never is there nobody.
+fn come_and_go(table: &KeyTable, readers: &[Owner], name: Name) {
+    for round in 0..100 {
+        let owner = readers[round % readers.len()];
+        end(table, &[owner], &[name]);
+        read(table, owner, name);
+    }
+}
+
+/// A divided bucket is opened once nobody writes in any of its parts, and who closes it finds the readers of all of them (R1, R2).
+#[test]
+fn a_divided_bucket_is_opened_too() {
+    let table = table_of(0, 8);
+    let popular = table.name(TABLE, b"popular");
+    let rows: Vec<Name> = (0..100u32).map(|key| table.name(TABLE, &key.to_le_bytes())).collect();
+    let (last, others) = rows.split_last().unwrap();
+    rows.iter().for_each(|row| _ = write(&table, A, *row).unwrap());
+    READERS.iter().for_each(|reader| _ = read(&table, *reader, popular));
+    let is_open = || table.bucket(popular).door.is_open();
+    for (ended, row) in others.iter().enumerate() {
+        end(&table, &[A], &[*row]);
+        come_and_go(&table, &READERS, popular);
+        assert!(table.is_divided() && !is_open(), "{ended} of the rows are no longer written");
+    }
+    let (asked, shown) = (others[0], &others[1..=10]);
+    assert!(read(&table, D, asked).first);
+    end(&table, &[A], &[*last]);
+    come_and_go(&table, &READERS, popular);
+    assert!(table.is_divided() && is_open());
+    assert!(shown.iter().all(|row| !read(&table, D, *row).first));
+    for row in &others[..=10] {
+        let refused = write(&table, A, *row);
+        assert_eq!(holder(refused), Some(number(D)));
+    }
+    end(&table, &READERS[1..], &[popular]);
+    let refused = write(&table, A, popular);
+    assert_eq!(holder(refused), Some(number(READERS[0])));
+    end(&table, &[D, READERS[0]], &[popular, asked]);
+    table.check_empty().unwrap();
+    assert!(!table.is_divided());
+}
+
+/// Whether a bucket may be opened is not looked at by every reader: that may be long.
+#[test]
+fn what_cannot_be_opened_is_not_tried_by_every_reader() {
+    let (door, tried) = (Door::default(), Cell::new(0));
+    let may_open = || {
+        tried.set(tried.get() + 1);
+        false
+    };
+    (0..60).for_each(|_| door.count_read(false, may_open));
+    assert!((1..=20).contains(&tried.get()) && !door.is_open(), "{} of 60", tried.get());
 }
