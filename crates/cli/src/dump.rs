@@ -125,30 +125,50 @@ fn dump_indexes(db: &Database, names: &[String], format: Format, out: &mut impl 
 /// Errors: corruption, after all are written that can be read; it names the tables whose rows cannot.
 fn dump_schemas(args: &DumpArgs, db: &Database, wanted: &[String], out: &mut impl Write) -> Outcome {
     let mut names: BTreeSet<String> = wanted.iter().cloned().collect();
-    if args.table.is_none() {
-        names.extend(Schema::tables(db)); // among them those of tables that a rebuild has given other names
-    }
     let (mut rows, mut damage, mut without) = (Vec::new(), None, Vec::new());
+    if args.table.is_none() {
+        // Among them are those of tables that a rebuild has given other names.
+        let (described, walked) = Schema::tables(db);
+        names.extend(described);
+        damage = unless_corrupt(walked)?.err();
+    }
+    let are_all_known = damage.is_none();
     for name in names {
-        match Schema::row(db, &name) {
-            Ok(Some(schema)) => rows.push((name, schema)),
-            Ok(None) => {}
-            Err(error @ Error::Corrupt { .. }) => {
+        match unless_corrupt(Schema::row(db, &name))? {
+            Ok(schema) => rows.extend(schema.map(|schema| (name, schema))),
+            Err(error) => {
                 damage.get_or_insert(error);
                 without.push(format!("{name:?}"));
             }
-            Err(error) => return Err(error.into()),
         }
     }
     dump_rows_of(SCHEMAS, &rows, args.format, out)?;
-    damage.map_or(Ok(()), |damage| {
-        Err(Failure::from(damage).note(format_args!(
-            "columns are kept there, so in this dump those of {} tables are missing, if they have any: {}; these tables are in it \
-             with all rows, and are plain ones of bytes where they are restored without their columns",
-            without.len(),
-            shortened(&without.join(", "))
-        )))
-    })
+    damage.map_or(Ok(()), |damage| Err(Failure::from(damage).note(missing(&without, are_all_known))))
+}
+
+/// What a dump lacks: the columns `without` which there are these tables, and those of tables whose names nobody knows.
+fn missing(without: &[String], are_all_known: bool) -> String {
+    let mut missing = Vec::new();
+    if !without.is_empty() {
+        let names = shortened(&without.join(", "));
+        missing.push(format!("those of {} tables are missing, if they have any: {names}", without.len()));
+    }
+    if !are_all_known {
+        missing.push("those of tables that have lost their names may be missing".into());
+    }
+    format!(
+        "columns are kept there, so in this dump {}; these tables are in it with all rows, and are plain ones of bytes where they \
+         are restored without their columns",
+        missing.join("; ")
+    )
+}
+
+/// What was read, or the damage there; other errors are returned as such.
+fn unless_corrupt<T>(read: foreshore::Result<T>) -> Outcome<foreshore::Result<T>> {
+    match read {
+        Err(error) if !matches!(error, Error::Corrupt { .. }) => Err(error.into()),
+        read => Ok(read),
+    }
 }
 
 /// Writes a table of these rows; nothing at all if there are none.

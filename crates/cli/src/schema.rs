@@ -112,12 +112,17 @@ impl Schema {
         }
     }
 
-    /// The tables that are described; those between two damages are unknown.
-    pub fn tables(db: &Database) -> Vec<String> {
-        let Some(schemas) = db.existing_byte_table(SCHEMAS) else { return Vec::new() };
+    /// The tables that are described, and the first error: those between two damages are unknown.
+    pub fn tables(db: &Database) -> (Vec<String>, foreshore::Result<()>) {
+        let mut tables = Vec::new();
+        let Some(schemas) = db.existing_byte_table(SCHEMAS) else { return (tables, Ok(())) };
         let keys = || schemas.range(..).keys_only();
-        let from_both_ends = keys().map_while(Result::ok).chain(keys().rev().map_while(Result::ok));
-        from_both_ends.filter_map(|(table, _)| String::from_utf8(table).ok()).collect()
+        let mut add = |row: foreshore::Result<(Vec<u8>, Vec<u8>)>| {
+            row.map(|(table, _)| tables.extend(String::from_utf8(table)))
+        };
+        let forwards = keys().try_for_each(&mut add);
+        let backwards = keys().rev().try_for_each(&mut add);
+        (tables, forwards.and(backwards))
     }
 
     /// Makes this the schema of `table`.

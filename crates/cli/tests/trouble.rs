@@ -355,6 +355,28 @@ fn a_dump_has_all_columns_that_can_be_read() {
     assert_eq!(dumped.stdout.matches(" k\n v\n").count(), 20);
 }
 
+/// Nobody knows the names under which these columns were kept: that some may be missing is told nevertheless.
+#[test]
+fn a_dump_tells_of_columns_between_damages() {
+    let shell = Shell::new();
+    let db = Database::open(shell.database()).expect("a new database");
+    let schemas = db.byte_table("foreshore.schemas").expect("a new table");
+    db.byte_table("recovered-17").and_then(|table| table.put(b"k", b"v")).expect("a row");
+    for n in 0..20 {
+        let columns = format!("{{\"columns\":[\"of table-{n:02}{}\"],\"key\":[0]}}", "-".repeat(1500));
+        schemas.put(format!("table-{n:02}").as_bytes(), columns.as_bytes()).expect("its columns");
+    }
+    drop(schemas);
+    db.close().expect("closed");
+    damage_leaves(&shell, b"of table-10-");
+    shell.fails(3, &["dump", "--output", "rows"]);
+    assert!(!shell.path("rows").exists());
+    let dumped = shell.run(&["dump"]).expect(3, &["dump"]);
+    assert!(dumped.stderr.contains("that have lost their names"), "{}", dumped.stderr);
+    assert!(dumped.stdout.contains("of table-00-") && dumped.stdout.contains("of table-19-"));
+    assert_eq!(dumped.stdout.matches(" k\n v\n").count(), 1);
+}
+
 /// A table made by `load` and one without columns, salvaged without the leaf that says so.
 fn without_schemas() -> Shell {
     let shell = Shell::new();
