@@ -35,10 +35,12 @@ impl Terminal {
         Self(is_one.then(|| unsafe { modes.assume_init() }))
     }
 
-    /// What is typed becomes neither a signal nor a line, and is not shown, until it is [put back](Self::put_back).
+    /// What is typed becomes neither a signal nor a line, stops no output, and is not shown, until it is
+    /// [put back](Self::put_back).
     fn take_bytes(&self) {
         let takes_bytes = self.0.map(|mut modes| {
             modes.c_lflag &= !(libc::ISIG | libc::ICANON | libc::ECHO);
+            modes.c_iflag &= !libc::IXON;
             modes
         });
         Self(takes_bytes).put_back();

@@ -143,7 +143,8 @@ fn nothing_behind_a_byte_that_is_no_text_is_run() {
     assert_eq!(shell.ok(&["scan", "--table", "t"]), "a\t1\n");
 }
 
-/// Ctrl-C in what is pasted would end the shell, and its open transaction; and nobody wants to see what is dropped.
+/// Ctrl-C in what is pasted would end the shell, and its open transaction, and Ctrl-S would stop its output for ever; and nobody wants
+/// to see what is dropped.
 #[test]
 fn what_is_dropped_is_neither_a_signal_nor_shown() {
     let shell = Shell::new();
@@ -151,7 +152,10 @@ fn what_is_dropped_is_neither_a_signal_nor_shown() {
     typed.types("begin\r").until("foreshore*> ").types("put t a 1\r").until("foreshore*> ");
     let begun = Instant::now();
     // No more than a look now and then: what is found is right at any time.
-    while typed.is_editing() || typed.modes().c_lflag & (libc::ISIG | libc::ICANON | libc::ECHO) != 0 {
+    let takes_bytes = |modes: libc::termios| {
+        modes.c_lflag & (libc::ISIG | libc::ICANON | libc::ECHO) == 0 && modes.c_iflag & libc::IXON == 0
+    };
+    while typed.is_editing() || !takes_bytes(typed.modes()) {
         assert!(begun.elapsed() < PATIENCE, "what is dropped may be a signal, or is shown");
         typed.types(b"\xff");
         std::thread::sleep(Duration::from_millis(5));
