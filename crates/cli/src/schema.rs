@@ -11,10 +11,11 @@ use crate::failure::{Failure, Kind, Outcome};
 use crate::tables::has_lost_its_name;
 use crate::text::{for_people, shortened};
 use csv::ByteRecord;
-use foreshore::{Database, Error};
+use foreshore::{Database, Error, TransactionOptions};
 use serde::{Deserialize, Serialize, Serializer};
 use std::collections::{HashMap, HashSet};
 use std::io::Read;
+use std::time::Duration;
 
 /// The table that holds the schemas of all others.
 pub use foreshore_server::SCHEMAS;
@@ -127,24 +128,26 @@ impl Schema {
 
     /// Makes this the schema of `table`.
     ///
-    /// Errors: usage, if the table has rows of another one, or of another origin.
+    /// Errors: usage, if the table has rows of another one, or of another origin; a lock's, if rows of a prepared transaction
+    /// may become such.
     pub fn declare(&self, db: &Database, table: &str) -> Outcome {
         ensure_not_schemas(table)?;
-        let existing = db.existing_byte_table(table);
-        let has_rows = existing.map_or(Ok(false), |table| table.is_empty().map(|empty| !empty))?;
-        match Self::of(db, table)? {
-            Some(present) if present == *self => Ok(()),
-            // Without rows, as a load that failed at its first one leaves a table, it is bound to nothing.
-            Some(present) if has_rows => Err(self.differs_from(&present, table)),
-            None if has_rows => Err(Failure::usage(format!(
-                "table {table:?} holds rows that did not come from CSV; load this file into another table"
-            ))),
-            _ => {
-                let json = serde_json::to_vec(self).map_err(std::io::Error::from)?;
-                let schemas = db.byte_table(SCHEMAS)?.with_durability(foreshore::Durability::Sync);
-                Ok(schemas.put(table.as_bytes(), &json)?)
-            }
+        let present = Self::of(db, table)?;
+        if present.as_ref() == Some(self) {
+            return Ok(());
         }
+        // Without rows, as a load that failed at its first one leaves a table, it is bound to nothing.
+        if has_rows(db, table)? {
+            return Err(match present {
+                Some(present) => self.differs_from(&present, table),
+                None => Failure::usage(format!(
+                    "table {table:?} holds rows that did not come from CSV; load this file into another table"
+                )),
+            });
+        }
+        let json = serde_json::to_vec(self).map_err(std::io::Error::from)?;
+        let schemas = db.byte_table(SCHEMAS)?.with_durability(foreshore::Durability::Sync);
+        Ok(schemas.put(table.as_bytes(), &json)?)
     }
 
     /// Why a file of this schema is no further part of `table`, whose schema is another one.
@@ -314,6 +317,13 @@ fn told(columns: &[impl AsRef<str>]) -> String {
         0 => first,
         more => format!("{first} and {more} more"),
     }
+}
+
+/// Are there rows? A transaction also meets those that are prepared, and fails.
+fn has_rows(db: &Database, table: &str) -> foreshore::Result<bool> {
+    let Some(table) = db.existing_byte_table(table) else { return Ok(false) };
+    let tx = db.begin_with(TransactionOptions::new().lock_timeout(Duration::ZERO))?;
+    Ok(!table.is_empty()? || !tx.bytes(&table).is_empty()?)
 }
 
 fn out_of_reach(table: &str, error: Error) -> Failure {

@@ -128,6 +128,20 @@ fn the_first_row_fixes_the_key() {
     shell.ok(&load("a"));
 }
 
+/// What is prepared may become rows: the columns of a file would then be none of theirs.
+#[test]
+fn a_table_whose_rows_are_prepared_gets_no_columns() {
+    let shell = Shell::new();
+    shell.prepare("transfer 17");
+    shell.write("a.csv", "x,y\n1,2\n");
+    let complaint = shell.fails(5, &["load", "--table", "t", "--key", "x", "a.csv"]);
+    assert!(complaint.contains("\"transfer 17\""), "{complaint}");
+    let db = foreshore::Database::open(shell.database()).expect("nobody else has it");
+    db.commit_prepared("transfer 17").expect("it is prepared");
+    db.close().expect("closed");
+    assert_eq!(shell.json(&["scan", "--table", "t"]), [json!({"key": "k", "value": "v"})]);
+}
+
 #[test]
 fn a_broken_line_is_named_and_loading_can_go_on() {
     let shell = Shell::new();
