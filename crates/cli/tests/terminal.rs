@@ -198,7 +198,9 @@ fn what_is_pasted_is_run_line_by_line_until_one_fails() {
 fn an_apostrophe_or_a_backslash_in_a_word_joins_no_lines() {
     let shell = Shell::new();
     let mut typed = Typed::begin(&shell);
-    for (wrong, behind) in [("put t a it's", "put t c that's"), ("put t d C:\\", ".tables")] {
+    for (wrong, behind) in
+        [("put t a it's", "put t c that's"), ("put t a 'tis", "put t c that's"), ("put t d C:\\", ".tables")]
+    {
         typed.types(format!("{PASTE_BEGINS}begin\n{wrong}\nput t b 1\n{behind}\ncommit\n{PASTE_ENDS}\r"));
         typed.until("a quote is not closed").until("3 were not run").until("foreshore*> ");
         typed.types("rollback\r").until("foreshore> ");

@@ -108,7 +108,8 @@ fn split(entered: &str) -> Vec<&str> {
     let (mut lines, mut open, mut begin, mut end) = (Vec::new(), None, 0, 0);
     for line in entered.split_inclusive('\n') {
         end += line.len();
-        open = open_behind(line, open);
+        let Ok(behind) = open_behind(line, open) else { break };
+        open = behind;
         if open.is_none() {
             lines.push(entered[begin..end].trim_end_matches('\n'));
             begin = end;
@@ -119,22 +120,54 @@ fn split(entered: &str) -> Vec<&str> {
     lines
 }
 
-/// The quote that is open behind `line`, if the next line belongs to it; `open` is the one before it. It has begun a word: an
-/// apostrophe within one is a slip, as in it's, and would take in all lines up to the next slip.
-fn open_behind(line: &str, mut open: Option<char>) -> Option<char> {
-    let (mut before, mut has_begun_word) = (' ', true);
+/// A quote of an earlier line was none: it would end within a word, which has the next slip.
+struct Slip;
+
+/// What there is of a word.
+#[derive(PartialEq)]
+enum Word {
+    /// Nothing: a character begins one.
+    None,
+    /// Quotes, and backslashes with their characters behind them: as sh spells a value with apostrophes.
+    Quoted,
+    /// Something else, too: a quote in it is a slip, as in it's, if it is still open behind the line.
+    Plain,
+}
+
+/// The quote that is open behind `line`, if the next line belongs to it; `open` is the one before it. It has begun a word, or goes
+/// on in a [quoted](Word::Quoted) one: an apostrophe within another is a slip, and would take in all lines up to the next slip.
+fn open_behind(line: &str, mut open: Option<char>) -> Result<Option<char>, Slip> {
+    let mut is_of_earlier_line = open.is_some();
+    let mut word = if is_of_earlier_line { Word::Quoted } else { Word::None };
     let mut rest = line.chars();
     while let Some(char) = rest.next() {
         match (open, char) {
-            (Some(quote), _) if char == quote => open = None,
-            (None | Some('"'), '\\') => _ = rest.next(),
-            (None, '\'' | '"') => (open, has_begun_word) = (Some(char), before.is_ascii_whitespace()),
-            (None, '#') if before.is_ascii_whitespace() => return None, // a comment
-            _ => {}
+            (Some(quote), _) if char == quote => {
+                let ends_word = |next: char| next.is_ascii_whitespace() || "\\'\"".contains(next);
+                if is_of_earlier_line && !rest.clone().next().is_none_or(ends_word) {
+                    return Err(Slip);
+                }
+                (open, is_of_earlier_line) = (None, false);
+            }
+            (Some('"'), '\\') => _ = rest.next(),
+            (Some(_), _) => {}
+            (None, '\'' | '"') => {
+                open = Some(char);
+                if word == Word::None {
+                    word = Word::Quoted;
+                }
+            }
+            (None, '\\') => {
+                rest.next();
+                if word == Word::None {
+                    word = Word::Plain;
+                }
+            }
+            (None, '#') if word == Word::None => return Ok(None), // a comment
+            (None, _) => word = if char.is_ascii_whitespace() { Word::None } else { Word::Plain },
         }
-        before = char;
     }
-    open.filter(|_| has_begun_word)
+    Ok(open.filter(|_| word == Word::Quoted))
 }
 
 /// Adds how many of the lines a failure leaves out.
@@ -188,14 +221,24 @@ mod tests {
 
     #[test]
     fn only_a_word_that_begins_with_a_quote_goes_on_in_the_next_line() {
-        for whole in
-            ["put t a '1\n2'", "put t \"a\n\\\"\n\" 'b\n'", "put t a '1\nit'\\''s'", "put t a'b c'd e"]
-        {
+        for whole in [
+            "put t a '1\n2'",
+            "put t \"a\n\\\"\n\" 'b\n'",
+            "put t a '1\nit'\\''s'",
+            "put t a 'it'\\''s\ntwo lines'",
+            "put t a 'it'\"'\"'s\ntwo lines'",
+            "put t a'b c'd e",
+        ] {
             assert_eq!(split(&format!("first\n{whole}\n\nlast")), ["first", whole, "last"]);
         }
-        for slip in ["it's", "'a'b'c", "C:\\", "# 'tis", "a\\ 'b", "\"a\" b'"] {
+        for slip in ["it's", "'a'b'c", "'a'b\\''c", "\\''a", "C:\\", "# 'tis", "a\\ 'b", "\"a\" b'"] {
             assert_eq!(split(&format!("{slip}\nlast '\n'")), [slip, "last '\n'"]);
         }
         assert_eq!(split("a 'b\n\nc \"\nd"), ["a 'b", "c \"", "d"], "nothing closes it");
+        assert_eq!(
+            split("a 'tis\nb\nthat's\nc"),
+            ["a 'tis", "b", "that's", "c"],
+            "nor does what is in a word"
+        );
     }
 }
