@@ -1,6 +1,6 @@
 //! What a command does within a transaction: rows, and what was done to them. What only looks is no write to what is watched.
 
-use crate::commands::{CommandError, HEAVY, READ_BYTES_MAX, Scale};
+use crate::commands::{CommandError, HEAVY, READ_BYTES_MAX, REMOVED, Scale};
 use crate::shared::Target;
 use crate::watches::Watches;
 use foreshore::{Error, Transaction, TransactionBytes};
@@ -22,7 +22,7 @@ pub struct Part<'t> {
 pub struct Effects {
     /// Was any that is watched written, or seen to be something else than it was?
     pub breaks_watch: bool,
-    /// How much the end of the transaction has to do for values that no argument brought.
+    /// How much the end of the transaction has to do for values that no argument brought, and for rows that are removed.
     pub weight: usize,
 }
 
@@ -53,9 +53,13 @@ impl<'t> Part<'t> {
         if self.is_on_loop && weight >= HEAVY {
             return Err(CommandError::TooHeavy);
         }
+        self.weigh(weight);
+        Ok(())
+    }
+
+    fn weigh(&self, weight: usize) {
         let before = self.effects();
         self.effects.set(Effects { weight: before.weight + weight, ..before });
-        Ok(())
     }
 }
 
@@ -101,13 +105,16 @@ impl Rows<'_> {
     /// Removes `key`; says whether it was there.
     pub fn remove(&self, key: &[u8]) -> Result<bool, Error> {
         let done = self.rows.remove(key)?;
+        self.part.weigh(REMOVED * usize::from(done));
         self.part.note(self.part.watches.is_met(self.table, key, done, false));
         Ok(done)
     }
 
     /// Removes the first rows between the bounds, at most so many; says how many.
     pub fn remove_some(&self, bounds: (Bound<&[u8]>, Bound<&[u8]>), rows_max: u64) -> Result<u64, Error> {
-        self.rows.remove_some(bounds, rows_max)
+        let removed = self.rows.remove_some(bounds, rows_max)?;
+        self.part.weigh(REMOVED * removed as usize);
+        Ok(removed)
     }
 
     fn seen(&self, key: &[u8], value: Option<Vec<u8>>) -> Result<Option<Vec<u8>>, CommandError> {

@@ -4,7 +4,7 @@
 //! fails, what it did is undone and the transaction goes on.
 
 use crate::clients::Client;
-use crate::commands::{Command, CommandError, READ_BYTES_MAX, TimeOnLoop};
+use crate::commands::{Command, CommandError, READ_BYTES_MAX, REMOVED, TimeOnLoop};
 use crate::counters::Counters;
 use crate::fingerprint::Fingerprint;
 use crate::reply::Protocol;
@@ -290,6 +290,7 @@ impl Session {
             Some(transaction) => transaction.bytes(self.target.table()).remove(key),
             None => self.target.writer(shared).remove(key),
         }?;
+        self.weight += REMOVED * usize::from(done);
         self.tells_of_write();
         Ok(self.note(key, done, false))
     }
@@ -308,6 +309,7 @@ impl Session {
             None if is_last => self.target.writer(shared).pop_last_in(bounds),
             None => self.target.writer(shared).pop_first_in(bounds),
         }?;
+        self.weight += REMOVED * usize::from(row.is_some());
         self.tells_of_write();
         Ok(row)
     }

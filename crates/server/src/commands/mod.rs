@@ -33,7 +33,7 @@ use std::time::{Duration, Instant};
 pub use table::Command;
 use table::{READ, TRANSACTIONAL, UNTRUSTED, WRITE};
 pub use time_on_loop::TimeOnLoop;
-pub use weight::{HEAVY, Scale};
+pub use weight::{HEAVY, REMOVED, Scale};
 
 /// A command being executed.
 pub struct Call<'c> {

@@ -3,9 +3,10 @@
 //! Bounds are written as in ZRANGEBYLEX: `[key` with the key, `(key` without it, `-` and `+` for the ends. Each call looks
 //! at a bounded number of rows; the next one goes on at `(last key`.
 
-use super::{Call, CommandError, HEAVY, Next, Outcome, SYNTAX, refused};
+use super::{Call, CommandError, HEAVY, Next, Outcome, SYNTAX, TimeOnLoop, refused};
 use crate::SCHEMAS;
 use crate::reply::Reply;
+use crate::rows::Rows;
 use crate::shared::{Target, Wanted};
 use foreshore::{Index, TableOptions};
 use std::ops::Bound;
@@ -78,10 +79,30 @@ pub fn delrange(call: &mut Call<'_>) -> Outcome {
     if call.session.is_on_loop && options.limit >= HEAVY {
         return Err(CommandError::TooHeavy);
     }
-    let limit = options.limit as u64;
-    let removed = call.session.atomically(call.shared, |rows| Ok(rows.remove_some(bounds, limit)?))?;
+    let time = TimeOnLoop::begin(call.session.is_on_loop);
+    let removed =
+        call.session.atomically(call.shared, |rows| remove_in_time(rows, bounds, options.limit, &time))?;
     call.reply().count(removed);
     Ok(Next::Go)
+}
+
+/// Removes the first rows, at most so many, or the time is up before; says how many.
+fn remove_in_time(
+    rows: &Rows<'_>,
+    bounds: Bounds<'_>,
+    limit: usize,
+    time: &TimeOnLoop,
+) -> Result<u64, CommandError> {
+    let (limit, mut removed) = (limit as u64, 0);
+    loop {
+        time.ensure_left()?;
+        let wanted = time.rows_at_a_time((limit - removed) as usize) as u64;
+        let found = rows.remove_some(bounds, wanted)?;
+        removed += found;
+        if found < wanted || removed == limit {
+            return Ok(removed);
+        }
+    }
 }
 
 pub fn pop(call: &mut Call<'_>) -> Outcome {

@@ -8,6 +8,7 @@ use super::{
 use crate::decimal::Decimal;
 use crate::number;
 use crate::reply::Reply;
+use crate::rows::Rows;
 use std::ops::ControlFlow;
 
 /// Values after which MGET looks at the clock: as many as the engine looks for at a time.
@@ -203,7 +204,8 @@ pub fn mget(call: &mut Call<'_>) -> Outcome {
 
 pub fn mset(call: &mut Call<'_>) -> Outcome {
     let pairs = pairs(call)?;
-    call.session.atomically(call.shared, |rows| Ok(rows.put_many(&pairs)?))?;
+    let time = TimeOnLoop::begin(call.session.is_on_loop);
+    call.session.atomically(call.shared, |rows| put_in_time(rows, &pairs, &time))?;
     call.reply().ok();
     Ok(Next::Go)
 }
@@ -218,7 +220,7 @@ pub fn msetnx(call: &mut Call<'_>) -> Outcome {
                 return Ok(false);
             }
         }
-        rows.put_many(&pairs)?;
+        put_in_time(rows, &pairs, &time)?;
         Ok(true)
     })?;
     call.reply().integer(done.into());
@@ -226,6 +228,14 @@ pub fn msetnx(call: &mut Call<'_>) -> Outcome {
 }
 
 type Pair<'a> = (&'a [u8], &'a [u8]);
+
+/// Sets all of them, or the time is up before.
+fn put_in_time(rows: &Rows<'_>, pairs: &[Pair<'_>], time: &TimeOnLoop) -> Result<(), CommandError> {
+    pairs.chunks(time.rows_at_a_time(pairs.len())).try_for_each(|pairs| {
+        time.ensure_left()?;
+        Ok(rows.put_many(pairs)?)
+    })
+}
 
 /// Keys and values. Sorted, so that two MSETs of the same keys do not wait for each other in a circle; of a key that is
 /// there twice the later value comes later.

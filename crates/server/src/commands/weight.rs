@@ -7,6 +7,9 @@ use foreshore::Database;
 /// there.
 pub const HEAVY: usize = 2000;
 
+/// What a row that is removed weighs at the end of its transaction, which clears it away, and may have to read its leaf again for that.
+pub const REMOVED: usize = HEAVY / 20;
+
 /// So many bytes take as long as a row.
 const BYTES_PER_ROW: usize = 64;
 
