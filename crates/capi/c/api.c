@@ -326,12 +326,21 @@ static void transact(const fs_db *db, const fs_table *table) {
 }
 
 struct own_or_not {
+  const fs_db *db;
   const fs_table *table, *of_another;
   fs_tx *holder;
   int runs;
 };
 
-// Its call is refused, and it deals with that. Then it returns what a call of another transaction gave.
+static int notes(const fs_tx *tx, void *table) {
+  fs_table *inside = NULL;
+  EXPECT(fs_tx_table(tx, (const fs_table *)table, &inside) == FS_OK);
+  int status = fs_put(inside, FS_STR("noted"), FS_STR(""));
+  fs_table_free(inside);
+  return status;
+}
+
+// Its call is refused, and it deals with that. Then it returns what a call of another transaction gave, having noted it in a third.
 static int returns_anothers(const fs_tx *tx, void *context) {
   struct own_or_not *work = (struct own_or_not *)context;
   fs_table *inside = NULL;
@@ -339,7 +348,9 @@ static int returns_anothers(const fs_tx *tx, void *context) {
   EXPECT(fs_tx_table(tx, work->table, &inside) == FS_OK);
   EXPECT(fs_put(inside, FS_STR("held"), FS_STR("")) == FS_LOCK_TIMEOUT);
   fs_table_free(inside);
-  return fs_put(work->of_another, FS_STR("a"), FS_STR(""));
+  int status = fs_put(work->of_another, FS_STR("a"), FS_STR(""));
+  EXPECT(fs_transact(work->db, NULL, notes, (void *)work->table) == FS_OK);
+  return status;
 }
 
 static void *status_of_put(void *table) {
@@ -369,7 +380,7 @@ static void transact_tells_whose_status_it_is(const fs_db *db, const fs_table *t
   EXPECT(fs_begin(db, NULL, &holder) == FS_OK && fs_tx_table(holder, table, &held) == FS_OK);
   put(held, "held", "");
   put(held, "a", "");
-  struct own_or_not work = {table, NULL, holder, 0};
+  struct own_or_not work = {db, table, NULL, holder, 0};
   for (int aborted = 1; aborted >= 0; aborted--) {
     fs_tx *other = NULL;
     fs_table *of_another = NULL;
@@ -383,7 +394,7 @@ static void transact_tells_whose_status_it_is(const fs_db *db, const fs_table *t
   }
   work.runs = 0;
   EXPECT(fs_transact(db, impatient, calls_elsewhere, &work) == FS_OK && work.runs == 3);
-  EXPECT(fs_remove(table, FS_STR("held")) == FS_OK);
+  EXPECT(fs_remove(table, FS_STR("held")) == FS_OK && fs_remove(table, FS_STR("noted")) == FS_OK);
   fs_table_free(held);
   fs_tx_free(holder);
   fs_options_free(impatient);

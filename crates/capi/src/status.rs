@@ -64,7 +64,7 @@ thread_local! {
     /// Gone when the thread ends: destructors that run after its own go without.
     static MESSAGE: RefCell<CString> = RefCell::default();
     /// The last status in this thread by which a transaction lost, and the transaction's number.
-    static LOST: Cell<Option<(c_int, u64)>> = const { Cell::new(None) };
+    static LOST: Cell<Lost> = const { Cell::new(None) };
 }
 
 /// The message of the last error in this thread, as UTF-8; empty if there was none.
@@ -128,9 +128,17 @@ impl From<Error> for Failure {
     }
 }
 
-/// From now on nothing is known of which transactions lost.
-pub fn forget_losses() {
-    LOST.set(None);
+/// What a thread knows of transactions that lost.
+pub type Lost = Option<(c_int, u64)>;
+
+/// From now on nothing is known of which transactions lost; returns what was.
+pub fn forget_losses() -> Lost {
+    LOST.take()
+}
+
+/// From now on this is known.
+pub fn recall_losses(known: Lost) {
+    LOST.set(known);
 }
 
 fn status_of(error: &Error) -> c_int {

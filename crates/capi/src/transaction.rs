@@ -3,7 +3,7 @@
 use crate::database::Db;
 use crate::memory::{Bytes, give, store, there};
 use crate::options::Options;
-use crate::status::{FS_OK, Failure, answer, forget_losses, guard, guard_end, guard_free};
+use crate::status::{FS_OK, Failure, answer, forget_losses, guard, guard_end, guard_free, recall_losses};
 use crate::table::Table;
 use foreshore::Savepoint;
 use foreshore_bindings::{TransactionHandle, Unattached, transact, transaction_options};
@@ -153,6 +153,9 @@ pub extern "C" fn fs_transact(
                 status => Err(Failure::returned(status, handle.number())),
             }
         };
-        transact(&Unattached, &db.database, options, run, |failure| failure.loser)
+        let known = forget_losses();
+        let done = transact(&Unattached, &db.database, options, run, |failure| failure.loser);
+        recall_losses(known); // to the `work` that this call may be a part of; then the failure, if this one has lost
+        done
     })
 }
