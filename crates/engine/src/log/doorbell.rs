@@ -132,6 +132,7 @@ impl Doorbell {
             state.calls = state.calls.saturating_sub(1);
         }
     }
+
     /// How many flushers sleep.
     #[cfg(test)]
     pub fn idle(&self) -> usize {
