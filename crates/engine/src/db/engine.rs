@@ -168,6 +168,7 @@ impl Engine {
             leaves += table.leaves + table.large_leaves;
             report.tables.push(table);
         }
+        let _none_is_half_freed = self.core.txns.spills.keep_from_freeing();
         for hidden in self.core.txns.spills.tables() {
             leaves += hidden.count_leaves();
         }

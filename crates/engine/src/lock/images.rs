@@ -463,12 +463,12 @@ impl Chain {
         removed
     }
 
-    /// Takes out the newest image of the writer under the name: that of the row which it undoes.
-    pub fn remove_newest(&mut self, name: Name, writer: u64) -> Removed {
+    /// Takes out the newest image of the row that the writer undoes, if it is of that.
+    pub fn remove_newest(&mut self, name: Name, (table, key): (TableId, &[u8]), writer: u64) -> Removed {
         let mut found = false;
         self.take_out(|link| match link {
             _ if found => Step::Stop,
-            _ if link.name != name => Step::Pass,
+            _ if link.name != name || !link.is_of(table, key) => Step::Pass,
             _ if link.image.writer != writer => Step::Stop, // I2
             _ => {
                 found = true;

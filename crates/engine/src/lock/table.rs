@@ -406,9 +406,9 @@ impl KeyTable {
         self.kept_stripe(0).fetch_add(stamped.bytes, Relaxed);
     }
 
-    /// Frees the newest image of the writer, which has not ended, under the name.
-    pub fn drop_image(&self, name: Name, writer: u64) {
-        self.free_images(name, |content| content.at(name).images.remove_newest(name, writer));
+    /// Frees the newest image of the row, which has this name, if it is of the writer, which has not ended.
+    pub fn drop_image(&self, name: Name, row: (TableId, &[u8]), writer: u64) {
+        self.free_images(name, |content| content.at(name).images.remove_newest(name, row, writer));
     }
 
     /// Frees the images that were put under the name for a commit at `commit`, and whatever else near it was committed

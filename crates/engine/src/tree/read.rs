@@ -35,30 +35,29 @@ impl Tree {
                 value.clear();
                 Ok(false)
             }
-            Row::Spilled { newest, by } => self.get_spilled(view, key, newest, by, value),
+            Row::Spilled(way) => self.get_spilled(view, key, way, value),
         }
     }
 
-    /// As [`Tree::get_cell`], of a row that `view` sees as it was before the author of `by` replaced it, who has spilled. The newest
-    /// version is `newest`.
+    /// As [`Tree::get_cell`], of a row that `view` sees as it was before one replaced it who has spilled.
     #[cold]
-    fn get_spilled(
-        &self,
-        view: &View,
-        key: &[u8],
-        newest: Version,
-        by: Version,
-        value: &mut Vec<u8>,
-    ) -> Result<bool> {
-        let older = self.look_for_spilled(view, key, by)?;
-        let is_same = |now: Version| now.author() == newest.author();
-        let counts = self.newest_cell(key)?.is_some_and(|(now, _)| is_same(now)) && self.is_spilled(by);
-        if let Some(older) = older.filter(|_| counts || seeded_bug("spill_not_validated")) {
-            value.clear();
-            value.extend_from_slice(older.as_deref().unwrap_or_default());
-            return Ok(older.is_some());
+    fn get_spilled(&self, view: &View, key: &[u8], mut way: SpillWay, value: &mut Vec<u8>) -> Result<bool> {
+        loop {
+            let older = self.look_for_spilled(view, key, way.by)?;
+            let again =
+                self.read_leaf(key, |page| self.read_row(page, view, key, Window::default(), value))?;
+            let is_same =
+                matches!(again, Row::Spilled(now) if now == way) || seeded_bug("spill_not_validated");
+            match (older, again) {
+                (Some(older), _) if is_same => {
+                    value.clear();
+                    value.extend_from_slice(older.as_deref().unwrap_or_default());
+                    return Ok(older.is_some());
+                }
+                (_, Row::Spilled(now)) => way = now,
+                (_, row) => return self.found(view, key, row, value),
+            }
         }
-        self.get_cell(view, key, value) // as it has changed, or nobody needs the spill any more
     }
 
     /// What `view` sees of a row, given a version whose author has spilled and that it does not see; `None`: the spill has gone.
@@ -71,19 +70,16 @@ impl Tree {
                 replaced => replaced?,
             };
             let Some((version, value)) = replaced else { return Ok(Some(None)) };
+            let value = (!version.is_ghost()).then_some(value);
             if view.surely_sees(version) {
-                return Ok(Some(Some(value)));
+                return Ok(Some(value));
             }
             match view.resolve(txns, self.id, key, version) {
-                Seen::Leaf => return Ok(Some(Some(value))),
+                Seen::Leaf => return Ok(Some(value)),
                 Seen::Older(older) => return Ok(Some(older)),
                 Seen::Spilled(before) => by = before,
             }
         }
-    }
-
-    fn is_spilled(&self, by: Version) -> bool {
-        self.core.txns.spills.find(by, &self.core.txns.slots).is_some()
     }
 
     /// As [`Tree::get`], for a transaction that locks the key first: what the leaf holds then is committed or its own.
@@ -216,7 +212,7 @@ impl Tree {
                     value.extend_from_slice(&older);
                     return Ok(Row::There);
                 }
-                Seen::Spilled(by) => return Ok(Row::Spilled { newest: version, by }),
+                Seen::Spilled(by) => return Ok(Row::Spilled(SpillWay { newest: version.author(), by })),
             }
         }
         if version.is_ghost() {
@@ -234,9 +230,15 @@ pub(super) enum Row {
     /// It has a value, which was copied.
     There,
     Absent,
-    /// The value to be seen is where the author of `by` has spilled what it replaced. The leaf has the version `newest`.
-    Spilled {
-        newest: Version,
-        by: Version,
-    },
+    /// The value to be seen is in a spill, or behind that.
+    Spilled(SpillWay),
+}
+
+/// What leads to a spill.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct SpillWay {
+    /// The author of the version in the leaf.
+    newest: u64,
+    /// The version, be it that one, or one of an image, whose author has spilled what it replaced.
+    by: Version,
 }

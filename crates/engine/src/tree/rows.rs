@@ -149,7 +149,7 @@ impl Tree {
             if let Err(damaged) = place.write(page, key, value, own.0) {
                 return (inserted, Err(damaged));
             }
-            if !txn.has_spilled(None) {
+            if txn.spill().is_none() {
                 let mut row = txn.spares.row();
                 row.begin(key);
                 self.keep_own_image(txn, name, row, own, None);

@@ -371,7 +371,7 @@ impl Tree {
         let mut batch = Batch::new(commit, author);
         batch.images.extend(imaged.then_some(single.name));
         if let Intent::Remove = single.intent {
-            batch.ghosts.push(Ghost { tree: self.clone(), key: single.key.into(), author, last: Vec::new() });
+            batch.ghosts.push(Ghost { tree: self.clone(), key: single.key.into(), author });
         }
         batch
     }

@@ -12,7 +12,7 @@ use crate::tree::descend::{Latched, malformed};
 use crate::tree::obstacle::{Obstacle, is_live};
 use crate::tree::single::{Intent, append_live};
 use crate::txn::{Found, Record, Spill, Txn};
-use crate::version::Version;
+use crate::version::{Version, Writer};
 use foreshore_base::{Exclusive, Lsn, Restart, TxnId, seeded_bug};
 use std::ops::ControlFlow::{Break, Continue};
 use std::ops::Range;
@@ -179,7 +179,7 @@ impl Tree {
             Some(bytes) => place.patch(page, bytes.start, &intent.value()[bytes], version.0),
             None => place.write(page, key, intent.value(), version.0)?,
         }
-        if first && !txn.has_spilled(cell) {
+        if first && txn.spill().is_none() {
             let image = std::mem::replace(row, txn.spares.row());
             self.keep_own_image(txn, name, image, own, cell);
         }
@@ -187,7 +187,7 @@ impl Tree {
         txn.set_last_leaf(self, page.id());
         txn.owe_for(txn.body.len(), 1);
         if version.is_ghost() {
-            txn.note_ghost(self, page.id(), key, version.author());
+            txn.note_ghost(self, key, version.author());
         }
         Ok(())
     }
@@ -201,13 +201,13 @@ impl Tree {
         own: Version,
         cell: Option<Cell>,
     ) {
-        txn.remember_image(name, row.image_bytes());
+        txn.note_image(row.image_bytes());
         self.keep_image(txn.owner, name, row, own, cell, &mut txn.spares);
     }
 
     /// Puts an image of a transaction from before a restart into the key table: what it replaced was settled. If it has very many, they go
     /// to disk, as far as there is space.
-    pub fn restore_image(&self, txn: &mut Txn, key: &[u8], old: Option<&[u8]>) {
+    pub fn restore_image(self: &Arc<Self>, txn: &mut Txn, key: &[u8], old: Option<&[u8]>) {
         txn.spill_if_large();
         let is_spilled =
             |spill: &Arc<Spill>| old.is_none_or(|old| spill.put(self, key, old, Version::SETTLED).is_ok());
@@ -218,7 +218,7 @@ impl Tree {
         let name = keys.name(self.id, key);
         let replaced = if old.is_some() { Version::SETTLED } else { Version::SETTLED.ghost() };
         let (writer, slot, row) = (txn.author(), txn.owner.0, ImageRow::new(key, old));
-        txn.remember_image(name, row.image_bytes());
+        txn.note_image(row.image_bytes());
         let image = Image { table: self.id, writer, slot, replaced: replaced.0, row };
         keys.push_image(name, image);
     }
@@ -265,7 +265,7 @@ impl Tree {
                 self.split_to_undo(key, value.len())?;
                 continue;
             };
-            let (page, ghost) = (leaf.at.page.id(), matches!(undoing, Change::Ghost { .. }));
+            let ghost = matches!(undoing, Change::Ghost { .. });
             let version = if ghost { before.ghost() } else { before };
             txn.body.clear();
             Record::Compensation { owner: txn.owner, undo_next, first, change: undoing }
@@ -274,11 +274,22 @@ impl Tree {
             if first {
                 self.drop_image(txn, key);
             }
-            if ghost {
-                txn.note_ghost(self, page, key, version.author());
+            if ghost && !self.is_purged_at_once(txn, key, version) {
+                txn.note_ghost(self, key, version.author());
             }
             return Ok(logged.start);
         }
+    }
+
+    /// Is the ghost of a row, which `txn` had put where there was none, and which is undone, gone already? Who spills has too many rows to
+    /// note them. Nobody sees such a ghost.
+    fn is_purged_at_once(&self, txn: &Txn, key: &[u8], version: Version) -> bool {
+        let is_nobodys = version.writer() == Writer::Anyone && txn.spill().is_some();
+        is_nobodys
+            && matches!(
+                self.purge(Some(txn.owner), &mut txn.last_leaf(self), key, version.author()),
+                Ok(true)
+            )
     }
 
     /// The change that undoes `change`, a put, a ghost or a patch of a row in this latched leaf; and the value that the row has then.
@@ -334,7 +345,7 @@ impl Tree {
     /// The row is what it was before `txn` changed it: readers need not ask for that any more.
     fn drop_image(&self, txn: &Txn, key: &[u8]) {
         let keys = &self.core.txns.keys;
-        keys.drop_image(keys.name(self.id, key), txn.author());
+        keys.drop_image(keys.name(self.id, key), (self.id, key), txn.author());
     }
 
     /// The version word that a row gets back when the first change of its key by `txn` is undone. That left the word that it replaced
@@ -363,6 +374,8 @@ impl Tree {
 
 /// Must the row with this cell be copied to disk before `txn` does that to it? It spills, and changes it for the first time.
 fn must_spill(txn: &Txn, cell: Option<Cell>, intent: Intent<'_>) -> bool {
-    let is_first = |cell: Cell| !txn.wrote(Version(cell.version));
-    txn.spill().is_some() && !intent.is_idle(is_live(cell)) && is_live(cell) && cell.is_some_and(is_first)
+    let replaces = |version: Version| version != Version::SETTLED.ghost() && !txn.wrote(version);
+    txn.spill().is_some()
+        && !intent.is_idle(is_live(cell))
+        && cell.is_some_and(|cell| replaces(Version(cell.version)))
 }

@@ -259,9 +259,7 @@ impl Core {
             batch.spill.take().inspect(|spill| self.txns.spills.free(spill));
         }
         let mut unseen = Batch::new(batch.commit, batch.author);
-        unseen
-            .ghosts
-            .extend(batch.ghosts.extract_if(.., |ghost| ghost.is_alone() && !ghost.tree.is_seen(&ghost.key)));
+        unseen.ghosts.extend(batch.ghosts.extract_if(.., |ghost| !ghost.tree.is_seen(&ghost.key)));
         self.purge(&mut unseen.ghosts, Some(owner));
         if !batch.blobs.is_empty() {
             let oldest = self.horizon();
@@ -317,8 +315,7 @@ impl Core {
     /// Throws out garbage that will be nothing when its time comes: ghosts of keys that were put again since, and maybe removed once
     /// more, which made another ghost; names under which there is no image any more.
     fn throw_out_garbage(&self) {
-        let ghost_is_there =
-            |ghost: &Ghost| !ghost.is_alone() || ghost.tree.may_have_ghost(&ghost.key, ghost.author);
+        let ghost_is_there = |ghost: &Ghost| ghost.tree.may_have_ghost(&ghost.key, ghost.author);
         self.txns.garbage.throw_out(ghost_is_there, |name| self.txns.keys.may_have_images(name));
     }
 
@@ -361,7 +358,10 @@ impl Core {
     /// A ghost that somebody has locked, or that could not be removed for want of space, stays for the next time, and so does a large
     /// value that a snapshot may see. Was there none?
     fn try_to_clear(&self, batch: &mut Batch) -> bool {
-        batch.spill.take().inspect(|spill| self.txns.spills.free(spill));
+        if let Some(spill) = batch.spill.take() {
+            self.purge_spilled(&spill, batch);
+            self.txns.spills.free(&spill);
+        }
         self.purge(&mut batch.ghosts, None);
         self.reap(batch);
         batch.ghosts.is_empty() && batch.blobs.is_empty()
@@ -376,6 +376,19 @@ impl Core {
         blobs.retain(|(chunks, id)| is_seen(*id) || !matches!(blob::reap(chunks, *id, author), Ok(true)));
     }
 
+    /// Removes the ghosts of those rows that a transaction has spilled, and removed; those that somebody has locked are left to the batch.
+    fn purge_spilled(&self, spill: &Spill, batch: &mut Batch) {
+        let (author, mut near, mut ghosts) = (batch.author, PageId::NONE, Vec::new());
+        // What cannot be read stays a ghost until its leaf is full.
+        let _ = spill.each_with_ghosts(|tree, key| {
+            let is_gone = tree.purge(None, &mut near, key, author);
+            if !matches!(is_gone, Ok(true)) {
+                ghosts.push(Ghost { tree: tree.clone(), key: key.into(), author });
+            }
+        });
+        batch.ghosts.append(&mut ghosts);
+    }
+
     /// Removes those of these ghosts that nobody but `owner` has locked; keeps the others.
     fn purge(&self, ghosts: &mut Vec<Ghost>, owner: Option<Owner>) {
         let (mut near, mut loaded) = (PageId::NONE, 0);
@@ -384,12 +397,7 @@ impl Core {
             if ghosts.len() > LOOK_EVERY && at >= loaded && at % LOOK_EVERY == 0 {
                 loaded = at + self.load_leaves(&ghosts[at..]);
             }
-            let Ghost { tree, key, author, last } = ghost;
-            let is_gone = match ghost.is_alone() {
-                true => tree.purge(owner, &mut near, key, *author),
-                false => tree.purge_between(owner, (key, last), *author),
-            };
-            gone.push(matches!(is_gone, Ok(true)));
+            gone.push(matches!(ghost.tree.purge(owner, &mut near, &ghost.key, ghost.author), Ok(true)));
         }
         let mut gone = gone.into_iter();
         ghosts.retain(|_| gone.next() == Some(false));

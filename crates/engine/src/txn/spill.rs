@@ -12,21 +12,23 @@
 //!   transaction has undone all, or has committed below every open snapshot.
 //! - W2: of each row that its transaction was the first to change since, a listed spill has what was replaced, unless there was nothing,
 //!   or the key table has an image of it. It does not change, as the transaction has the row locked as long as it runs.
-//! - W3: what a reader found in a spill counts if the author of the row's newest version is the same before and after, and the spill is listed then. A
-//!   version that was replaced comes back with its replacer's rollback only, which leaves all older images as they are.
+//! - W3: what a reader found in a spill, and behind that, counts if he comes to the same spill from the same newest author when he looks
+//!   at the row again (V2). For older images of the row change only when its newest ones are merged with them (I6 in `lock/images.rs`):
+//!   then another way leads from there, past the spill.
 
 use crate::db::catalog::TEMPORARY;
 use crate::error::Result;
-use crate::leaf::Cell;
 use crate::lock::{Name, Owner};
-use crate::tree::Tree;
-use crate::txn::Txn;
+use crate::tree::{Tree, Values};
 use crate::txn::slots::Slots;
 use crate::txn::standing::Fate;
-use crate::version::{Version, Writer};
-use foreshore_base::sync::{AtomicU32, AtomicUsize, Ordering::*};
+use crate::txn::{Txn, View};
+use crate::version::Version;
+use crate::waits::lock_or_wait;
+use foreshore_base::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering::*};
 use foreshore_base::{Lsn, TableId, seeded_bug};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
+use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
 /// Locks of a transaction that spills which it remembers, to give them back: to look for them takes a millisecond or so.
@@ -37,8 +39,16 @@ pub(crate) struct Spill {
     /// The author in the version words that it writes, and its slot.
     author: u64,
     owner: Owner,
-    /// By the table that they are of, the hidden tables.
-    tables: Mutex<Vec<(TableId, Arc<Tree>)>>,
+    hidden: Mutex<Vec<Arc<Hidden>>>,
+}
+
+/// A hidden table.
+struct Hidden {
+    /// The table whose rows it has.
+    of: Arc<Tree>,
+    rows: Arc<Tree>,
+    /// Were any of these rows removed?
+    has_ghosts: AtomicBool,
 }
 
 /// All there are.
@@ -49,6 +59,8 @@ pub(crate) struct Spills {
     /// ORDERING: Relaxed. Whoever has read a row that a listed spill's transaction changed has synchronized with the latch of its leaf.
     count: AtomicUsize,
     next_table: AtomicU32,
+    /// Held while hidden tables are freed.
+    freeing: Mutex<()>,
 }
 
 struct Listed {
@@ -69,36 +81,60 @@ impl Listed {
 
 impl Spill {
     /// The hidden table for rows of `table`, if any was spilled.
-    fn table(&self, table: TableId) -> Option<Arc<Tree>> {
-        let tables = self.tables.lock();
-        tables.iter().find(|(of, _)| *of == table).map(|(_, hidden)| hidden.clone())
+    fn table(&self, table: TableId) -> Option<Arc<Hidden>> {
+        self.hidden.lock().iter().find(|hidden| hidden.of.id == table).cloned()
     }
 
     /// Keeps the row with this key as it is. Its transaction has it locked, and is going to change it for the first time.
-    pub fn keep(&self, tree: &Tree, key: &[u8]) -> Result<()> {
+    pub fn keep(&self, tree: &Arc<Tree>, key: &[u8]) -> Result<()> {
         let Some((version, value)) = tree.newest_cell(key)? else { return Ok(()) };
         self.put(tree, key, &value, version)
     }
 
     /// Keeps this version of a row.
-    pub fn put(&self, tree: &Tree, key: &[u8], value: &[u8], version: Version) -> Result<()> {
+    pub fn put(&self, tree: &Arc<Tree>, key: &[u8], value: &[u8], version: Version) -> Result<()> {
         let hidden = match self.table(tree.id) {
             Some(hidden) => hidden,
             None => self.make_table(tree)?,
         };
-        hidden.put_cell(key, value, version)
+        hidden.rows.put_cell(key, value, version)
     }
 
-    fn make_table(&self, tree: &Tree) -> Result<Arc<Tree>> {
-        let id = tree.core().txns.spills.next_table.fetch_add(1, Relaxed);
-        let hidden = Arc::new(Tree::create_for_images(tree, TableId(id))?);
-        self.tables.lock().push((tree.id, hidden.clone()));
+    fn make_table(&self, tree: &Arc<Tree>) -> Result<Arc<Hidden>> {
+        let id = tree.core().txns.spills.next_table.fetch_add(1, Relaxed) | TEMPORARY.0;
+        let rows = Arc::new(Tree::create_for_images(tree, TableId(id))?);
+        let hidden = Arc::new(Hidden { of: tree.clone(), rows, has_ghosts: AtomicBool::new(false) });
+        self.hidden.lock().push(hidden.clone());
         Ok(hidden)
     }
 
     /// What its transaction replaced of the row; `None`: nothing, or the key table has it.
     pub fn replaced(&self, table: TableId, key: &[u8]) -> Result<Option<(Version, Vec<u8>)>> {
-        self.table(table).map_or(Ok(None), |hidden| hidden.newest_cell(key))
+        self.table(table).map_or(Ok(None), |hidden| hidden.rows.newest_cell(key))
+    }
+
+    /// Its transaction has removed this row. Is that noted, as it has the row?
+    pub fn notes_ghost(&self, table: TableId, key: &[u8]) -> bool {
+        let Some(hidden) = self.table(table) else { return false };
+        let is_row = |cell: Option<(Version, _)>| cell.is_some_and(|(version, _)| !version.is_ghost());
+        let notes = hidden.rows.newest_cell(key).is_ok_and(is_row);
+        if notes {
+            hidden.has_ghosts.store(true, Relaxed);
+        }
+        notes
+    }
+
+    /// Shows the rows of those tables in which some were removed.
+    pub fn each_with_ghosts(&self, mut show: impl FnMut(&Arc<Tree>, &[u8])) -> Result<()> {
+        let all = self.hidden.lock().clone();
+        for hidden in all.iter().filter(|hidden| hidden.has_ghosts.load(Relaxed)) {
+            let mut row = |key: &[u8], _: &[u8]| {
+                show(&hidden.of, key);
+                ControlFlow::Continue(())
+            };
+            hidden.rows.scan(View::NEWEST, Values::Skip, (Bound::Unbounded, Bound::Unbounded), &mut row)?;
+        }
+        Ok(())
     }
 }
 
@@ -106,12 +142,12 @@ impl Spills {
     /// None.
     pub fn new() -> Self {
         let next_table = AtomicU32::new(TEMPORARY.0);
-        Self { listed: Mutex::default(), count: AtomicUsize::new(0), next_table }
+        Self { listed: Mutex::default(), count: AtomicUsize::new(0), next_table, freeing: Mutex::new(()) }
     }
 
     /// A transaction begins to spill.
     pub fn begin(&self, author: u64, owner: Owner) -> Arc<Spill> {
-        let spill = Arc::new(Spill { author, owner, tables: Mutex::default() });
+        let spill = Arc::new(Spill { author, owner, hidden: Mutex::default() });
         self.change(|listed| listed.push(Listed { spill: spill.clone(), commit: None }));
         spill
     }
@@ -151,7 +187,7 @@ impl Spills {
             true => self.listed.lock().iter().filter_map(of_table).collect(),
             false => return false,
         };
-        hidden.iter().any(|hidden| !matches!(hidden.newest_cell(key), Ok(None)))
+        hidden.iter().any(|hidden| !matches!(hidden.rows.newest_cell(key), Ok(None)))
     }
 
     /// Its transaction has committed here. To be called before that gives its slot back.
@@ -164,19 +200,25 @@ impl Spills {
 
     /// Nobody needs it any more (W1): frees its hidden tables.
     pub fn free(&self, spill: &Arc<Spill>) {
+        let _freeing = lock_or_wait(&self.freeing);
         self.change(|listed| listed.retain(|known| !Arc::ptr_eq(&known.spill, spill)));
-        for (_, hidden) in spill.tables.lock().drain(..) {
-            hidden.mark_dropped();
-            hidden.free_leaves();
+        for hidden in std::mem::take(&mut *spill.hidden.lock()) {
+            hidden.rows.mark_dropped();
+            hidden.rows.free_leaves();
         }
+    }
+
+    /// As long as this is held, no hidden table is half freed.
+    pub fn keep_from_freeing(&self) -> MutexGuard<'_, ()> {
+        lock_or_wait(&self.freeing)
     }
 
     /// The hidden tables of all.
     pub fn tables(&self) -> Vec<Arc<Tree>> {
-        let listed = self.listed.lock();
+        let all: Vec<_> = self.listed.lock().iter().map(|known| known.spill.clone()).collect();
         let tables_of =
-            |known: &Listed| known.spill.tables.lock().iter().map(|(_, hidden)| hidden.clone()).collect();
-        listed.iter().flat_map(|known| -> Vec<_> { tables_of(known) }).collect()
+            |spill: &Arc<Spill>| spill.hidden.lock().iter().map(|hidden| hidden.rows.clone()).collect();
+        all.iter().flat_map(|spill| -> Vec<_> { tables_of(spill) }).collect()
     }
 
     /// Forgets them when the database is closed: they hold on to what all tables share, and that to them.
@@ -195,7 +237,7 @@ impl Txn {
     }
 
     /// It has got a lock. Once it spills, it remembers no more names than are worth it: what it does not remember it looks for at its end.
-    /// Images in memory, which are looked for by these names, are then of rows that it locked before, or [`Txn::remember_image`]s.
+    /// Its images in memory, which are looked for by their names, are of rows that it locked before.
     #[inline]
     pub fn remember(&mut self, name: Name) {
         match &self.spill {
@@ -205,23 +247,14 @@ impl Txn {
     }
 
     /// It has put an image of so many bytes into the key table.
-    pub fn remember_image(&mut self, name: Name, bytes: u64) {
+    #[inline]
+    pub fn note_image(&mut self, bytes: u64) {
         self.image_bytes += bytes;
-        if self.spill.is_some() {
-            self.locks.push(name);
-        }
     }
 
     /// Where its images go that are no longer to be in memory.
     pub fn spill(&self) -> Option<&Arc<Spill>> {
         self.spill.as_ref()
-    }
-
-    /// Does a row with this cell, which it changes for the first time, need no image in memory? It spills, and the row is on disk, or
-    /// there was none for anybody.
-    pub fn has_spilled(&self, cell: Option<Cell>) -> bool {
-        let needs_none = |version: Version| !version.is_ghost() || version.writer() == Writer::Anyone;
-        self.spill.is_some() && cell.is_none_or(|cell| needs_none(Version(cell.version)))
     }
 }
 
@@ -298,9 +331,100 @@ mod tests {
         assert!(comes_true(is_clear), "{:?}", db.check());
     }
 
-    /// A ghost that stands for others is needed as long as one of these is.
+    /// Nor do rows that are removed from several tables in turn, or put over those that others have removed.
     #[test]
-    fn what_is_noted_together_is_needed_together() {
+    fn what_is_removed_and_put_again_takes_little_memory() {
+        let (db, table) = database();
+        let other = db.byte_table("other").unwrap();
+        let rows = rows(b"before");
+        [&table, &other].iter().for_each(|table| table.put_many(&rows).unwrap());
+        let snapshot = db.snapshot().unwrap();
+        let tx = db.begin().unwrap();
+        for (key, _) in &rows {
+            assert!(tx.bytes(&table).remove(key).unwrap() && tx.bytes(&other).remove(key).unwrap());
+        }
+        tx.commit().unwrap();
+        let noted = table.tree.core().txns.garbage.bytes();
+        assert!(noted < 10_000, "{noted} bytes of notes");
+        let tx = db.begin().unwrap();
+        tx.bytes(&table).put_many(&rows).unwrap();
+        assert!(db.stats().image_bytes < 4096, "{}", db.stats().image_bytes);
+        let seen =
+            || snapshot.bytes(&table).range(..).map(Result::unwrap).filter(|(_, value)| value == b"before");
+        assert!(seen().count() == ROWS.into() && table.is_empty().unwrap());
+        tx.rollback().unwrap();
+        db.transact(|tx| tx.bytes(&table).put_many(&rows)).unwrap();
+        assert_eq!((seen().count(), table.range(..).count()), (ROWS.into(), ROWS.into()));
+        drop(snapshot);
+        let ghosts = || db.check().unwrap().tables.iter().map(|table| table.ghosts).sum::<u64>();
+        assert!(comes_true(|| ghosts() == 0), "{} ghosts", ghosts());
+    }
+
+    /// What was removed from a table that is dropped is not tried again for ever.
+    #[test]
+    fn what_a_dropped_table_had_is_forgotten() {
+        let (db, table) = database();
+        table.put_many(&rows(b"v")).unwrap();
+        let snapshot = db.snapshot().unwrap();
+        table.remove_range(..).unwrap();
+        let (core, tree) = (table.tree.core().clone(), Arc::downgrade(&table.tree));
+        drop(table);
+        assert!(db.drop_table("t").unwrap());
+        drop(snapshot);
+        let is_forgotten = || {
+            core.retry_stuck(|_| true);
+            core.txns.garbage.is_empty() && tree.strong_count() == 0
+        };
+        assert!(comes_true(is_forgotten), "{} hold the table", tree.strong_count());
+    }
+
+    /// Beside who frees hidden tables a check counts all leaves.
+    #[test]
+    fn what_is_being_freed_is_counted() {
+        let (db, table) = database();
+        table.put_many(&rows(b"before")).unwrap();
+        for _ in 0..5 {
+            let snapshot = db.snapshot().unwrap();
+            db.transact(|tx| tx.bytes(&table).put_many(&rows(b"after"))).unwrap();
+            drop(snapshot);
+            while !table.tree.core().txns.spills.tables().is_empty() {
+                assert_eq!(db.check().unwrap().stray_pages, 0);
+            }
+        }
+    }
+
+    /// A reader has come to a spill by way of an image that is merged with another one before he looks there.
+    #[test]
+    fn who_comes_by_a_way_that_is_gone_looks_again() {
+        const ROWS: u16 = 3000;
+        let (db, table) = database();
+        let all =
+            |value: &str| (0..ROWS).map(|row| (row.to_be_bytes(), value.to_owned())).collect::<Vec<_>>();
+        table.put_many(&all("seen")).unwrap();
+        let snapshot = db.snapshot().unwrap();
+        table.put_many(&all("single")).unwrap();
+        db.transact(|tx| tx.bytes(&table).put_many(&all("spilled"))).unwrap();
+        let (at, is_over) = (&AtomicU64::new(0), &AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            let readers = [(); 2].map(|()| {
+                scope.spawn(|| {
+                    while !is_over.load(SeqCst) {
+                        let key = (at.load(SeqCst) as u16).to_be_bytes();
+                        assert_eq!(snapshot.bytes(&table).get(&key).unwrap().as_deref(), Some(&b"seen"[..]));
+                    }
+                })
+            });
+            for row in (0..ROWS).take_while(|_| !readers.iter().any(|reader| reader.is_finished())) {
+                at.store(row.into(), SeqCst);
+                db.transact(|tx| tx.bytes(&table).put(&row.to_be_bytes(), b"small")).unwrap();
+            }
+            is_over.store(true, SeqCst);
+        });
+    }
+
+    /// A row whose image is in memory, and which is removed when its transaction spills.
+    #[test]
+    fn what_was_changed_before_is_needed_too() {
         let (db, table) = database();
         table.put(&[1, 0], b"before").unwrap();
         let snapshot = db.snapshot().unwrap();

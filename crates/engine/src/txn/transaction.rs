@@ -379,11 +379,11 @@ impl Txn {
         }
     }
 
-    /// It made a ghost of this key in this leaf, or brought back that of another author.
-    pub fn note_ghost(&mut self, tree: &Arc<Tree>, leaf: PageId, key: &[u8], author: u64) {
-        match self.spill {
-            Some(_) => self.ghosts.note_in(leaf, tree, key, author),
-            None => self.ghosts.note(tree, key, author),
+    /// It made a ghost of this key, or brought back that of another author.
+    pub fn note_ghost(&mut self, tree: &Arc<Tree>, key: &[u8], author: u64) {
+        let is_spilled = |spill: &Arc<Spill>| author == self.author() && spill.notes_ghost(tree.id, key);
+        if !self.spill.as_ref().is_some_and(is_spilled) {
+            self.ghosts.note(tree, key, author);
         }
     }
 

@@ -13,7 +13,7 @@ use crate::lock::{KeyMode, Reach};
 use crate::tree::Tree;
 use crate::txn::{Record, Txn, damaged};
 use crate::version::Version;
-use foreshore_base::{Lsn, PageId, TableId, seeded_bug};
+use foreshore_base::{Lsn, TableId, seeded_bug};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
@@ -183,7 +183,7 @@ fn restore_row(
         txn.note_blob(tree, id);
     }
     if matches!(change, Change::Ghost { .. }) {
-        txn.note_ghost(tree, PageId::NONE, key, txn.author());
+        txn.note_ghost(tree, key, txn.author());
     }
     if !seeded_bug("txn_prepared_unlocked") {
         txn.lock(tree, key, KeyMode::Exclusive, Reach::NONE)?;
@@ -217,8 +217,8 @@ mod tests {
     use crate::Database;
     use crate::lock::Owner;
     use crate::tree::{Intent, PATIENCE};
-    use foreshore_base::TxnId;
     use foreshore_base::sync::{AtomicBool, Ordering::Relaxed};
+    use foreshore_base::{PageId, TxnId};
     use foreshore_io::MemVfs;
     use foreshore_io::sim::{Call, Intercepted};
 

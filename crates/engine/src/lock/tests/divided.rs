@@ -80,7 +80,7 @@ fn order_outlives_a_division() {
     });
     table.release(C, name);
     keys().for_each(|key| table.release(D, table.name(TABLE, &key)));
-    (1..=4).rev().for_each(|writer| table.drop_image(name, writer));
+    (1..=4).rev().for_each(|writer| table.drop_image(name, (TABLE, b"row"), writer));
     table.check_empty().unwrap();
     assert!(!table.is_divided());
 }
@@ -104,7 +104,7 @@ fn what_was_left_before_a_division_is_cleared() {
     assert_eq!(found, []);
     for key in keys().skip(CROWD) {
         assert_eq!(writers(&table, &key), [30]);
-        table.drop_image(table.name(TABLE, &key), 30);
+        table.drop_image(table.name(TABLE, &key), (TABLE, &key), 30);
     }
     table.check_empty().unwrap();
 }
@@ -119,6 +119,6 @@ fn one_name_divides_nothing() {
     assert!(!table.is_divided());
     (0..40).for_each(|owner| table.release(Owner(owner), name));
     (0..40).for_each(|owner| table.release_shown(Owner(owner)));
-    (1..=100).rev().for_each(|writer| table.drop_image(name, writer));
+    (1..=100).rev().for_each(|writer| table.drop_image(name, (TABLE, b"row"), writer));
     table.check_empty().unwrap();
 }

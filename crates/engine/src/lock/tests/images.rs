@@ -62,12 +62,24 @@ fn stamps_and_removal_concern_one_writer() {
     let committed = [(2, 2, Some(77)), (2, 1, Some(77)), (1, 0, Some(55))];
     assert_eq!(shown(&table, b"key"), [&[(3, 2, None)], &committed[..]].concat());
     let before = table.image_bytes();
-    table.drop_image(name, 3);
+    table.drop_image(name, (TABLE, b"key"), 3);
     assert!(table.image_bytes() < before);
     assert_eq!(shown(&table, b"key"), committed);
-    table.drop_image(name, 3);
+    table.drop_image(name, (TABLE, b"key"), 3);
     assert!(table.check_empty().unwrap_err().contains("3 images"));
     table.clear_images(name, Lsn(77), Lsn(78));
+    table.check_empty().unwrap();
+}
+
+/// Who undoes a row without an image drops that of no other, whatever their names.
+#[test]
+fn rows_of_one_name_drop_their_own_images() {
+    let table = KeyTable::with_colliding_names(4, 2, 0);
+    let name = table.name(TABLE, b"key");
+    table.push_image(name, image(b"key", 7, 0));
+    table.drop_image(name, (TABLE, b"other"), 7);
+    assert_eq!(shown(&table, b"key"), [(7, 0, None)]);
+    table.drop_image(name, (TABLE, b"key"), 7);
     table.check_empty().unwrap();
 }
 
@@ -94,7 +106,7 @@ fn images_go_when_no_snapshot_needs_them() {
     table.push_image(name, image(b"key", 61, 61));
     table.clear_images(name, Lsn(55), Lsn(60));
     assert_eq!(shown(&table, b"key"), [(61, 61, None)], "it is found");
-    table.drop_image(name, 61);
+    table.drop_image(name, (TABLE, b"key"), 61);
     table.check_empty().unwrap();
 }
 
