@@ -322,3 +322,29 @@ fn an_id_is_told_as_it_was_given() {
     let twice = db.begin().unwrap().prepare(gid).unwrap_err().to_string();
     assert_eq!(twice, r#""tab\t\xff" is the id of a prepared transaction already"#);
 }
+
+/// Where the disk is full at a restart, what a large prepared transaction had replaced stays in memory, and goes with it.
+#[test]
+fn what_finds_no_space_at_a_restart_goes_with_its_transaction() {
+    let disk = SimDisk::new(3);
+    let open = || tiny().durability(Durability::Buffered).open_on(Arc::new(disk.clone())).unwrap();
+    let db = open();
+    let (table, filler) = (db.byte_table("t").unwrap(), db.byte_table("filler").unwrap());
+    (0..200_u8).for_each(|row| table.put(&[row], &[1; 300]).unwrap());
+    let tx = db.begin().unwrap();
+    (0..200_u8).for_each(|row| tx.bytes(&table).put(&[row], &[2; 300]).unwrap());
+    tx.prepare("gid").unwrap();
+    db.checkpoint().unwrap();
+    disk.set_capacity(disk.used_bytes());
+    let full = (0..).find_map(|i| filler.put(&key(b"filler", i), &[5; 900]).err());
+    assert!(matches!(full, Some(Error::Full { .. })), "{full:?}");
+    drop((table, filler, db));
+    let db = open();
+    let table = db.byte_table("t").unwrap();
+    assert!(db.stats().image_bytes > 30_000, "{}", db.stats().image_bytes);
+    assert!(table.range(..).map(Result::unwrap).all(|(_, value)| value == [1; 300]));
+    disk.set_capacity(u64::MAX);
+    db.commit_prepared("gid").unwrap();
+    assert!(table.range(..).map(Result::unwrap).all(|(_, value)| value == [2; 300]));
+    assert_eq!(db.stats().image_bytes, 0);
+}

@@ -201,7 +201,7 @@ impl Tree {
         own: Version,
         cell: Option<Cell>,
     ) {
-        txn.note_image(row.image_bytes());
+        txn.note_image(name, row.image_bytes());
         self.keep_image(txn.owner, name, row, own, cell, &mut txn.spares);
     }
 
@@ -218,7 +218,7 @@ impl Tree {
         let name = keys.name(self.id, key);
         let replaced = if old.is_some() { Version::SETTLED } else { Version::SETTLED.ghost() };
         let (writer, slot, row) = (txn.author(), txn.owner.0, ImageRow::new(key, old));
-        txn.note_image(row.image_bytes());
+        txn.note_image(name, row.image_bytes());
         let image = Image { table: self.id, writer, slot, replaced: replaced.0, row };
         keys.push_image(name, image);
     }

@@ -23,6 +23,7 @@ use foreshore_base::sync::{AtomicU64, Ordering::Relaxed};
 use foreshore_base::{Lsn, PageId, seeded_bug};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -41,6 +42,9 @@ const BUDGET_PART: u64 = 8;
 
 /// After so many ghosts it is looked whether the leaves of those that follow must be read.
 const LOOK_EVERY: usize = 8;
+
+/// Ghosts of rows on disk that are looked for at a time.
+const SPILLED_AT_ONCE: usize = 1000;
 
 /// Pauses before what could not be cleared is tried again.
 const PAUSE_FIRST: Duration = Duration::from_millis(50);
@@ -377,16 +381,22 @@ impl Core {
     }
 
     /// Removes the ghosts of those rows that a transaction has spilled, and removed; those that somebody has locked are left to the batch.
+    /// Where there is no space for that, or the spill cannot be read, what is left stays until its leaf is full.
     fn purge_spilled(&self, spill: &Spill, batch: &mut Batch) {
-        let (author, mut near, mut ghosts) = (batch.author, PageId::NONE, Vec::new());
-        // What cannot be read stays a ghost until its leaf is full.
+        let (author, mut ghosts) = (batch.author, Vec::with_capacity(SPILLED_AT_ONCE));
+        let mut purge = |ghosts: &mut Vec<Ghost>| {
+            self.purge(ghosts, None);
+            batch.ghosts.append(ghosts);
+        };
         let _ = spill.each_with_ghosts(|tree, key| {
-            let is_gone = tree.purge(None, &mut near, key, author);
-            if !matches!(is_gone, Ok(true)) {
-                ghosts.push(Ghost { tree: tree.clone(), key: key.into(), author });
+            ghosts.push(Ghost { tree: tree.clone(), key: key.into(), author });
+            if ghosts.len() < SPILLED_AT_ONCE {
+                return ControlFlow::Continue(());
             }
+            purge(&mut ghosts);
+            if self.log.room().is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         });
-        batch.ghosts.append(&mut ghosts);
+        purge(&mut ghosts);
     }
 
     /// Removes those of these ghosts that nobody but `owner` has locked; keeps the others.

@@ -124,14 +124,11 @@ impl Spill {
         notes
     }
 
-    /// Shows the rows of those tables in which some were removed.
-    pub fn each_with_ghosts(&self, mut show: impl FnMut(&Arc<Tree>, &[u8])) -> Result<()> {
+    /// Shows the rows of those tables in which some were removed, until `show` breaks.
+    pub fn each_with_ghosts(&self, mut show: impl FnMut(&Arc<Tree>, &[u8]) -> ControlFlow<()>) -> Result<()> {
         let all = self.hidden.lock().clone();
         for hidden in all.iter().filter(|hidden| hidden.has_ghosts.load(Relaxed)) {
-            let mut row = |key: &[u8], _: &[u8]| {
-                show(&hidden.of, key);
-                ControlFlow::Continue(())
-            };
+            let mut row = |key: &[u8], _: &[u8]| show(&hidden.of, key);
             hidden.rows.scan(View::NEWEST, Values::Skip, (Bound::Unbounded, Bound::Unbounded), &mut row)?;
         }
         Ok(())
@@ -237,7 +234,7 @@ impl Txn {
     }
 
     /// It has got a lock. Once it spills, it remembers no more names than are worth it: what it does not remember it looks for at its end.
-    /// Its images in memory, which are looked for by their names, are of rows that it locked before.
+    /// Its images in memory, which are looked for by their names, are of rows that it locked before, or [noted](Txn::note_image) since.
     #[inline]
     pub fn remember(&mut self, name: Name) {
         match &self.spill {
@@ -246,10 +243,13 @@ impl Txn {
         }
     }
 
-    /// It has put an image of so many bytes into the key table.
+    /// It puts an image of so many bytes into the key table under this name.
     #[inline]
-    pub fn note_image(&mut self, bytes: u64) {
+    pub fn note_image(&mut self, name: Name, bytes: u64) {
         self.image_bytes += bytes;
+        if self.spill.is_some() {
+            self.locks.push(name); // as there is no space on disk
+        }
     }
 
     /// Where its images go that are no longer to be in memory.
