@@ -169,7 +169,8 @@ pub extern "C" fn fs_commit_prepared(db: Option<&Db>, gid: Bytes) -> c_int {
     guard(|| Ok(there(db, "db")?.database.commit_prepared(gid.get()?)?))
 }
 
-/// Rolls back a prepared transaction; FS_UNKNOWN_TRANSACTION if there is none with this id.
+/// Rolls back a prepared transaction; FS_UNKNOWN_TRANSACTION if there is none with this id. It may be in the list again when the
+/// database has been opened again after a crash, to be rolled back again.
 #[unsafe(no_mangle)]
 pub extern "C" fn fs_rollback_prepared(db: Option<&Db>, gid: Bytes) -> c_int {
     guard(|| Ok(there(db, "db")?.database.rollback_prepared(gid.get()?)?))
