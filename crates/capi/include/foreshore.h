@@ -265,7 +265,8 @@ int fs_commit_prepared(const fs_db *db, fs_bytes gid);
 
 // Rolls back a prepared transaction; FS_UNKNOWN_TRANSACTION if there is none with this id. It may be in the list again when the
 // database has been opened again after a crash, to be rolled back again.
-int fs_rollback_prepared(const fs_db *db, fs_bytes gid);
+int fs_rollback_prepared(const fs_db *db,
+                         fs_bytes gid);
 
 // Frees the handle.
 void fs_table_free(fs_table *table);
