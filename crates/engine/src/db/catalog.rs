@@ -17,7 +17,7 @@ pub(crate) const CATALOG: TableId = TableId(1);
 /// The first id given to a user's table.
 pub(crate) const FIRST: TableId = TableId(16);
 
-/// Tables with ids from here on are in no catalog: they go when the database is closed, or their last user ends (`txn/spill.rs`).
+/// Tables with ids from here on are in no catalog: they go when nobody needs them, or with the next opening (`txn/spill.rs`).
 pub(crate) const TEMPORARY: TableId = TableId(1 << 31);
 
 /// The key of the row with the highest id (4 bytes, little-endian). Absent before the first table is made.
