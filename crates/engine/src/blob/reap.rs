@@ -107,8 +107,10 @@ pub(crate) fn unmark_used(table: &Tree) -> Result<()> {
 /// have their locks by now: their marks are theirs.
 pub(crate) fn reap_leftovers(chunks: &Arc<Tree>) -> Result<()> {
     let txns = &chunks.core().txns;
-    let is_quiet = |id: BlobId| txns.keys.is_quiet(txns.keys.name(chunks.id, &id.mark_key()), None);
-    for (author, id) in marks(chunks)?.into_iter().filter(|(_, id)| is_quiet(*id)) {
+    let is_locked = |id: BlobId| !txns.keys.is_quiet(txns.keys.name(chunks.id, &id.mark_key()), None);
+    let is_claimed = |author| txns.claimant(Version(author), 0).is_some();
+    let is_free = |(author, id): &(u64, BlobId)| !is_locked(*id) && !is_claimed(*author);
+    for (author, id) in marks(chunks)?.into_iter().filter(is_free) {
         let batch = Batch { blobs: vec![(chunks.clone(), id)], ..Batch::new(Lsn::ZERO, author) };
         txns.garbage.push(Owner(0), batch, Lsn::ZERO);
     }

@@ -33,6 +33,8 @@ enum Place<'a> {
     End,
     /// No key: the line of those who gave way.
     Line,
+    /// No key: all that the large transaction with this number has for itself.
+    All(u64),
 }
 
 impl Names {
@@ -58,6 +60,10 @@ impl Names {
 
     pub fn of_line(&self) -> Name {
         self.hash(TableId(0), Place::Line, 0)
+    }
+
+    pub fn of_all(&self, number: u64) -> Name {
+        self.hash(TableId(0), Place::All(number), 0)
     }
 
     #[inline]
@@ -88,7 +94,7 @@ mod tests {
         let short = [vec![], vec![0], vec![1], vec![0, 0]];
         let keys: Vec<_> = orders.chain(short).collect();
         let mut seen: HashSet<_> = keys.iter().map(|key| names.of_key(table, key)).collect();
-        seen.extend([names.of_end(table), names.of_line()]);
-        assert_eq!(seen.len(), keys.len() + 2);
+        seen.extend([names.of_end(table), names.of_line(), names.of_all(1), names.of_all(2)]);
+        assert_eq!(seen.len(), keys.len() + 4);
     }
 }

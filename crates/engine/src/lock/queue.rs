@@ -303,6 +303,18 @@ impl Requests {
         }
     }
 
+    /// Takes `part` from what the owner, who does not wait, holds on the name. Is there anything left?
+    pub fn release_part(&mut self, owner: Owner, name: Name, part: impl FnOnce(Modes) -> Modes) -> bool {
+        let Some((position, request)) = self.find(owner, name) else { return false };
+        let held = request.held.without(part(request.held));
+        let own = self.at(position);
+        own.held = held;
+        if !held.touches(Modes::GAP) {
+            own.reach = Reach::NONE;
+        }
+        !held.is_none()
+    }
+
     /// Does anybody wait for the name?
     pub fn is_waited_for(&self, name: Name) -> bool {
         self.iter().any(|request| request.name == name && request.is_waiting())

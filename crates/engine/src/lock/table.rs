@@ -6,7 +6,6 @@ use super::latched::Guard;
 use super::modes::Modes;
 use super::name::Names;
 use super::popular::{SHOWN, Shown};
-#[cfg(test)]
 use super::queue::Asked;
 use super::seat::Seat;
 use super::stats::Counters;
@@ -103,6 +102,11 @@ impl KeyTable {
         self.names.of_end(table)
     }
 
+    /// Names all that the large transaction with this number has for itself (`txn/large.rs`).
+    pub fn all_of(&self, number: u64) -> Name {
+        self.names.of_all(number)
+    }
+
     /// Locks the name for the owner: the key in mode `key`, and its gap down to `gap`, on top of what the owner holds. Waits up to
     /// `patience` for others. After an error the owner holds what it held before, and perhaps more of a gap that it held.
     ///
@@ -152,7 +156,6 @@ impl KeyTable {
 
     /// Adds to what the owner holds on the name if nobody is in the way; tells whether it held nothing before. Never
     /// blocks.
-    #[cfg(test)]
     pub fn try_acquire(&self, owner: Owner, name: Name, key: KeyMode, gap: Reach) -> Option<bool> {
         let bucket = self.bucket(name);
         let mut content = bucket.content.latch();
@@ -220,12 +223,56 @@ impl KeyTable {
     #[inline]
     pub fn release(&self, owner: Owner, name: Name) {
         let bucket = self.bucket(name);
-        let mut content = bucket.content.latch();
+        self.release_in(bucket, bucket.content.latch(), owner, name);
+    }
+
+    #[inline]
+    fn release_in(&self, bucket: &Bucket, mut content: Guard<'_, Content>, owner: Owner, name: Name) {
         if content.at(name).requests.release(owner, name) {
             self.grant_waiting(content, name);
         } else {
             bucket.unite_if_empty(&mut content, name);
         }
+    }
+
+    /// Gives back the key that the owner holds of the name, but not the gap; does it hold that?
+    pub fn release_key(&self, owner: Owner, name: Name) -> bool {
+        self.release_part(owner, name, |_| Modes::READ.with(Modes::WRITE))
+    }
+
+    /// Gives back the gap, and the key if it is held to be read; or is it held to be written?
+    pub fn release_scanned(&self, owner: Owner, name: Name) -> bool {
+        self.release_part(owner, name, |held| match held.touches(Modes::WRITE) {
+            true => Modes::GAP,
+            false => Modes::GAP.with(Modes::READ),
+        })
+    }
+
+    /// Gives `part` back of what the owner holds on the name; is there anything left?
+    fn release_part(&self, owner: Owner, name: Name, part: impl FnOnce(Modes) -> Modes) -> bool {
+        let bucket = self.bucket(name);
+        let mut content = bucket.content.latch();
+        let left = content.at(name).requests.release_part(owner, name, part);
+        if left {
+            self.grant_waiting(content, name);
+        } else {
+            self.release_in(bucket, content, owner, name);
+        }
+        left
+    }
+
+    /// Waits until nobody else has the name for itself; tells how long, if it had to. The owner, who holds nothing of it, does not
+    /// afterwards either.
+    #[cold]
+    pub fn wait_for(
+        &self,
+        owner: Owner,
+        name: Name,
+        patience: Duration,
+    ) -> Result<Option<Duration>, LockError> {
+        let granted = self.counted(self.get(owner, name, Modes::READ, Reach::NONE, patience))?;
+        self.release(owner, name);
+        Ok(granted.waited)
     }
 
     /// Gives back everything that the owner holds, of whatever name, for one that does not know all of them: looks into every bucket.
@@ -480,6 +527,16 @@ impl KeyTable {
                 content.parts().iter().map(|part| (part.requests.iter().count(), part.images.count()));
             parts.fold(most, |most, (requests, images)| (most.0.max(requests), most.1.max(images)))
         })
+    }
+
+    /// How many requests there are.
+    #[cfg(test)]
+    pub fn requests(&self) -> usize {
+        let of = |bucket: &Bucket| {
+            let content = bucket.content.latch();
+            content.parts().iter().map(|part| part.requests.iter().count()).sum::<usize>()
+        };
+        self.buckets.iter().map(of).sum()
     }
 
     /// Is a bucket divided?

@@ -12,6 +12,7 @@
 //! | `write`, `rows`, `removal` | changing rows in a transaction: one, many, those of a range |
 //! | `insertion`, `obstacle` | may a new key go here; what keeps a write from a leaf that it has latched |
 //! | `spans`, `voids` | runs of ghosts that are locked as one; where there is nothing else |
+//! | `ranges` | what large transactions have scanned, locked as one |
 //! | `smo`, `meetings` | splits and absorptions; splits of leaves in which writers meet |
 //! | `mend` | the chain of leaves of different ages |
 //! | `users` | which transactions use the table |
@@ -44,6 +45,7 @@ mod many;
 mod meetings;
 mod mend;
 mod obstacle;
+mod ranges;
 mod read;
 mod removal;
 mod rows;

@@ -16,6 +16,8 @@ pub(super) enum Obstacle {
     Large,
     /// Another transaction has locked the gap there: wait for it.
     Gap(Point),
+    /// The large transaction with this number claims the row, or has scanned there: wait until it has ended.
+    Held(u64),
     /// Which gap a new key goes into can be told only with this page in memory, and not latched: [`Tree::await_page`].
     Absent(PageId),
 }
@@ -36,14 +38,15 @@ impl Tree {
         if !place.has_room(key, value_len) {
             return Ok(Some(Obstacle::Full));
         }
-        match place.cell() {
-            Some(cell) if !over_large && self.is_large(cell.value_len()) => Ok(Some(Obstacle::Large)),
+        let obstacle = match place.cell() {
+            Some(cell) if !over_large && self.is_large(cell.value_len()) => Some(Obstacle::Large),
             Some(cell) if Version(cell.version).is_ghost() && self.has_scanners() => {
-                Ok(self.span_around(owner, key))
+                self.span_around(owner, key)
             }
-            Some(_) => Ok(None),
-            None => self.gap_for(owner, leaf, key),
-        }
+            Some(_) => None,
+            None => self.gap_for(owner, leaf, key)?,
+        };
+        Ok(obstacle.or_else(|| self.scanned_by(owner, key).map(Obstacle::Held)))
     }
 
     /// Loads a page, and waits until nobody has it latched. Nothing may be latched.

@@ -174,6 +174,11 @@ impl Tree {
         Ok(version.map(|version| (Version(version), value)))
     }
 
+    /// The version of the newest cell of `key`.
+    pub fn newest_version(&self, key: &[u8]) -> Result<Option<Version>> {
+        self.read_leaf(key, |page| Ok(leaf::lookup(page, key)?.map(|cell| Version(cell.version))))
+    }
+
     /// Appends the newest value of `key` to `out`; `false` if there is none.
     pub fn append_newest(&self, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {
         let begin = out.len();

@@ -112,6 +112,7 @@ impl Tree {
         txn.last = self.log_change(page, latch, &txn.body).start;
         txn.set_last_leaf(self, page.id());
         txn.owe_for(txn.body.len(), inserted);
+        rows[..inserted].iter().for_each(|row| txn.claim(self, row.name, row.key));
         outcome.map(|()| inserted)
     }
 

@@ -192,6 +192,10 @@ impl Tree {
                     Attempt::Refused(Obstacle::Large) => return Ok(None),
                     Attempt::Refused(Obstacle::Full) => self.split(key, intent.value().len())?,
                     Attempt::Refused(Obstacle::Absent(page)) => self.await_page(page)?,
+                    Attempt::Refused(Obstacle::Held(number)) => {
+                        let waited = keys.wait_for(owner, keys.all_of(number), left());
+                        self.is_granted(owner, key, begun, patience, waited)?;
+                    }
                     Attempt::Refused(Obstacle::Gap(point)) => {
                         let waited = keys.wait_for_gap(owner, point, left());
                         self.is_granted(owner, key, begun, patience, waited)?;
@@ -264,6 +268,11 @@ impl Tree {
     ) -> Result<Attempt> {
         let Single { owner, key, intent, .. } = *single;
         let place = Place::find(leaf.at.page, key).map_err(|Restart| malformed(leaf.at.page))?;
+        let version = place.cell().map(|cell| Version(cell.version));
+        if let Some(number) = version.and_then(|version| self.core.txns.claimant(version, 0)) {
+            leaf.latch.release_unchanged();
+            return Ok(Attempt::Refused(Obstacle::Held(number)));
+        }
         if intent.is_idle(is_live(place.cell())) {
             leaf.latch.release_unchanged();
             return Ok(Attempt::Done(None));

@@ -11,13 +11,16 @@
 //! - S1: the lock of the gap below a noted row is held as long as the note is there, and reaches down to the run's beginning.
 //! - S2: no ghost in a run becomes a row again but by somebody who looks here: whoever removed the row has ended, or is the scanner.
 //!
+//! Here are also the ranges that large transactions have scanned: `ranges.rs`.
+//!
 //! That a long run holds nothing but ghosts is noted for the next scanner, who need not walk through it: `voids.rs`.
 
-use crate::bounds::{as_lower, is_before};
+use crate::bounds::{RawBounds, as_lower, is_before};
 use crate::core::Core;
 use crate::lock::{Gap, Owner, Point, Reach};
 use crate::tree::Tree;
 use crate::tree::obstacle::Obstacle;
+use crate::tree::ranges::Ranges;
 use crate::tree::voids::{Void, Voids};
 use foreshore_base::seeded_bug;
 use foreshore_base::sync::{AtomicU64, AtomicUsize, Ordering::*};
@@ -31,7 +34,7 @@ const NOTES_MAX: usize = 1024;
 /// Those of one table.
 #[derive(Default)]
 pub(crate) struct Spans {
-    /// Spans and voids.
+    /// Spans, voids and ranges.
     count: AtomicUsize,
     /// How often rows were loaded behind all others.
     loads: AtomicU64,
@@ -43,6 +46,7 @@ struct Noted {
     /// Who has noted what, and the lowest beginning of his runs with this behind them.
     spans: BTreeMap<(Owner, Above), Bound<Vec<u8>>>,
     voids: Voids,
+    ranges: Ranges,
 }
 
 /// A run of ghosts.
@@ -91,7 +95,7 @@ impl Spans {
         let mut noted = self.noted.lock();
         change(&mut noted);
         // ORDERING: as the scanners' count, see `Tree::has_scanners`.
-        self.count.store(noted.spans.len() + noted.voids.len(), SeqCst);
+        self.count.store(noted.spans.len() + noted.voids.len() + noted.ranges.len(), SeqCst);
     }
 
     /// Notes a run, which is about to be locked.
@@ -122,11 +126,28 @@ impl Spans {
     /// Forgets what `owner` noted.
     pub fn forget(&self, owner: Owner) {
         if self.any() {
-            self.change(|Noted { spans, voids }| {
+            self.change(|Noted { spans, voids, .. }| {
                 spans.retain(|(of, _), _| *of != owner);
                 voids.forget(Some(owner));
             });
         }
+    }
+
+    /// Notes a range, all of which `owner` has locked, whose transaction has this number (G1 in `ranges.rs`).
+    pub fn note_range(&self, owner: Owner, number: u64, bounds: RawBounds) {
+        self.change(|Noted { ranges, .. }| ranges.note(owner, number, bounds));
+    }
+
+    /// Forgets those that `owner` noted.
+    pub fn forget_ranges(&self, owner: Owner) {
+        if self.any() {
+            self.change(|noted| noted.ranges.forget(owner));
+        }
+    }
+
+    /// Who else has noted a range with this key?
+    pub fn range_around(&self, owner: Owner, key: &[u8]) -> Option<u64> {
+        if self.any() { self.noted.lock().ranges.around(owner, key) } else { None }
     }
 
     /// Adds a void, if what it rests on `holds` (V2).
@@ -172,7 +193,7 @@ impl Spans {
             let is_in = |above: &Above, lowest: &Bound<Vec<u8>>| {
                 !is_before(key, lowest) && above.key().is_none_or(|above| key < above)
             };
-            self.change(|Noted { spans, voids }| {
+            self.change(|Noted { spans, voids, .. }| {
                 if voids.len() > 0 && !are_kept() {
                     voids.forget(None);
                 }

@@ -88,6 +88,9 @@ impl Tree {
                 is_spilled = true;
                 continue;
             }
+            if seeded_bug("claim_given_back_early") {
+                txn.claim(self, write.name, key);
+            }
             let others_write_here = leaf.waited || was_found && !old_known;
             let (leaf_id, is_new) = (leaf.at.page.id(), place.cell().is_none());
             let attempt = self.try_write(txn, id, leaf, place, old_known, write)?;
@@ -101,6 +104,7 @@ impl Tree {
                 Err(Obstacle::Large) => return Ok(None),
                 Err(Obstacle::Full) => self.split(key, intent.value().len())?,
                 Err(Obstacle::Gap(point)) => txn.wait_for_gap(self, point)?,
+                Err(Obstacle::Held(number)) => txn.await_end(number, self, key, None)?,
                 Err(Obstacle::Absent(page)) => self.await_page(page)?,
             }
         }
@@ -189,6 +193,7 @@ impl Tree {
         if version.is_ghost() {
             txn.note_ghost(self, key, version.author());
         }
+        txn.claim(self, name, key);
         Ok(())
     }
 
@@ -207,13 +212,14 @@ impl Tree {
 
     /// Puts an image of a transaction from before a restart into the key table: what it replaced was settled. If it has very many, they go
     /// to disk, as far as there is space.
-    pub fn restore_image(self: &Arc<Self>, txn: &mut Txn, key: &[u8], old: Option<&[u8]>) {
+    pub fn restore_image(self: &Arc<Self>, txn: &mut Txn, key: &[u8], old: Option<&[u8]>) -> Result<()> {
         txn.spill_if_large();
         let is_spilled =
             |spill: &Arc<Spill>| old.is_none_or(|old| spill.put(self, key, old, Version::SETTLED).is_ok());
         if txn.spill().is_some_and(is_spilled) {
-            return;
+            return Ok(());
         }
+        txn.lock_claimed(self, key)?; // whoever has an image has a request
         let keys = &self.core.txns.keys;
         let name = keys.name(self.id, key);
         let replaced = if old.is_some() { Version::SETTLED } else { Version::SETTLED.ghost() };
@@ -221,6 +227,7 @@ impl Tree {
         txn.note_image(name, row.image_bytes());
         let image = Image { table: self.id, writer, slot, replaced: replaced.0, row };
         keys.push_image(name, image);
+        Ok(())
     }
 
     /// What to log for a value that replaces `old`: only the bytes that differ.

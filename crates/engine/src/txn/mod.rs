@@ -16,6 +16,7 @@
 //! | `undo` | rollback, at run time and at a restart |
 //! | `record` | what is logged |
 //! | `spill` | images that do not fit into memory |
+//! | `large`, `claims` | locks that do not; rows locked by what is written in them |
 //! | `garbage` | what is kept for snapshots, and how it goes |
 //! | `ghosts` | the removed rows of one transaction |
 //!
@@ -23,15 +24,18 @@
 //! ARIES/KVL (Mohan, VLDB 1990) for key and gap locks; early lock release from Shore-MT's successors.
 //!
 //! Invariants:
-//! - X1: a transaction holds every lock it took until its commit record is reserved, or its rollback has ended.
+//! - X1: a transaction holds every lock it took until its commit record is reserved, or its rollback has ended; but for those of a large one for
+//!   which something else stands (`large`).
 //! - X2: a commit record is reserved after all changes of its transaction. A transaction that sees it commits later in
 //!   the log; so the log's prefix that survives a crash holds no transaction without those it depends on.
 //! - X3: the log is kept from the begin of the oldest transaction on.
 
+mod claims;
 mod found;
 mod garbage;
 mod ghosts;
 mod kept;
+mod large;
 mod record;
 mod scan;
 mod slots;
@@ -45,6 +49,7 @@ mod view;
 pub(crate) use found::Found;
 pub(crate) use garbage::{Batch, Garbage, Stuck};
 pub(crate) use ghosts::{Ghost, Ghosts};
+pub(crate) use large::LargeOnes;
 pub(crate) use record::{Record, damaged};
 pub(crate) use scan::{Direction, Scan};
 pub(crate) use slots::{SLOTS, Slots};
@@ -93,6 +98,7 @@ pub(crate) struct Txns {
     pub snapshots: Snapshots,
     pub garbage: Garbage,
     pub spills: Spills,
+    pub large: LargeOnes,
     /// A transaction with more images than this spills.
     pub image_bytes_max: u64,
     /// Transactions whose rollback found no space, or could not read what it needed.
@@ -131,6 +137,7 @@ impl Txns {
             snapshots: Snapshots::new(),
             garbage: Garbage::default(),
             spills: Spills::new(),
+            large: LargeOnes::default(),
             image_bytes_max: (old_version_bytes / SPILL_PART).max(SPILL_MIN),
             broken_off: Mutex::default(),
             stranded: OnceLock::new(),

@@ -19,7 +19,7 @@
 use crate::bounds::{RawBounds, beginning, exclude, is_before, is_beyond, is_empty, key_of, lower_of};
 use crate::error::Result;
 use crate::leaf::{FEW_ROWS, LeafCopy};
-use crate::lock::{KeyMode, Owner, Reach};
+use crate::lock::{KeyMode, Name, Owner, Reach};
 use crate::tree::{Ahead, Span, Stamp, Tree, Values, Void, Voids};
 use crate::txn::{Txn, View};
 use crate::version::Version;
@@ -33,6 +33,9 @@ const SPAN_LEAVES_MAX: usize = 16;
 
 /// After so many ghosts, and no row, the next walk is to be spared them. (Few, where tests are to meet voids.)
 const GHOSTS_MIN: usize = if cfg!(debug_assertions) { 2 } else { 32 };
+
+/// So many rows that a large transaction has scanned are locked as one range.
+const RANGE_MIN: usize = if cfg!(debug_assertions) { 4 } else { 512 };
 
 /// Which way a walk goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +78,11 @@ pub(crate) struct Scan {
     leapt: Vec<RawBounds>,
     /// Where only ghosts were come to since the row before, if any were.
     barren: Option<Barren>,
+    /// In a large transaction: where the walk was when it had become one, and the names that it has locked since then and not given back.
+    begin: Option<Bound<Vec<u8>>>,
+    locked: Vec<Name>,
+    /// What it has locked last, and how, if something had come between. It comes to that again, with the same lower end.
+    tried: Option<(Vec<u8>, KeyMode)>,
     /// How often rows had been loaded behind all others when the walk began (V2 in `tree/voids.rs`).
     loads: u64,
     ahead: Ahead,
@@ -118,6 +126,9 @@ impl Scan {
             noted: None,
             leapt: Vec::new(),
             barren: None,
+            begin: None,
+            locked: Vec::new(),
+            tried: None,
             loads,
             ahead: Ahead::new(direction),
             done: false,
@@ -174,7 +185,8 @@ impl Scan {
             self.ensure_ahead(&key)?;
             self.pass(txn, first, &key, version);
             if !version.is_ghost() {
-                let end = self.lock_more(txn, first + 1, rows_max - 1)?;
+                let most = if txn.is_large() { rows_max.min(RANGE_MIN as u64) } else { rows_max };
+                let end = self.lock_more(txn, first + 1, most - 1)?;
                 self.position = None; // the leaf is going to change
                 return Ok(Some(first..end));
             }
@@ -195,6 +207,9 @@ impl Scan {
                 let mode = mode_for(self.mode, txn, &self.tree, row.key, version);
                 txn.lock(&self.tree, row.key, mode, reach(self.gaps, &self.from, Some(row.key)))?;
                 txn.note_met(&self.tree, leaf, version, row.key);
+                if self.gaps && txn.is_large() {
+                    self.locked.push(txn.core.txns.keys.name(self.tree.id, row.key));
+                }
             }
             behind_ghost = version.is_ghost();
             end += 1;
@@ -219,8 +234,33 @@ impl Scan {
         txn.enter(&self.tree)?;
         if self.gaps {
             txn.begin_scanning(&self.tree);
+            txn.grow();
+            if txn.is_large() {
+                self.lock_as_one(txn);
+            }
         }
         Ok(())
+    }
+
+    /// If it has locked many rows, they are locked as one range from now on: as far as all is locked, which is up to the row come to last.
+    /// Going down, that one's gap is not yet part of it.
+    #[cold]
+    fn lock_as_one(&mut self, txn: &mut Txn) {
+        let begin = self.begin.get_or_insert_with(|| self.from.clone()).clone();
+        let Some(last) = key_of(&self.from).filter(|_| self.locked.len() >= RANGE_MIN) else { return };
+        let (bounds, kept) = match self.direction {
+            Direction::Ascending => ((begin, Bound::Included(last.to_vec())), None),
+            Direction::Descending => ((self.from.clone(), begin), self.locked.pop()),
+        };
+        txn.lock_as_one(&self.tree, bounds, self.locked.drain(..));
+        self.locked.extend(kept);
+    }
+
+    /// The row with this key is locked, or with those after it is going to be.
+    fn note_locked(&mut self, txn: &Txn, key: &[u8]) {
+        if self.gaps && txn.is_large() {
+            self.locked.push(txn.core.txns.keys.name(self.tree.id, key));
+        }
     }
 
     /// Comes to the next row, or ghost, that is to be locked; `None` at the end of the range.
@@ -268,8 +308,11 @@ impl Scan {
     fn lock_next(&mut self, txn: &mut Txn, key: &[u8], version: Version) -> Result<bool> {
         self.note_span(txn, Some(key));
         let mode = mode_for(self.mode, txn, &self.tree, key, version);
-        txn.lock(&self.tree, key, mode, reach(self.gaps, self.lowest(), Some(key)))?;
+        if !self.tried.as_ref().is_some_and(|(tried, by)| tried == key && *by == mode) {
+            txn.lock(&self.tree, key, mode, reach(self.gaps, self.lowest(), Some(key)))?;
+        }
         let holds = self.still_holds();
+        self.tried = (!holds).then(|| (key.to_vec(), mode));
         if !holds {
             self.position = None;
         }
@@ -278,6 +321,7 @@ impl Scan {
 
     /// What was locked, and holds, is done with.
     fn pass(&mut self, txn: &mut Txn, index: usize, key: &[u8], version: Version) {
+        self.note_locked(txn, key);
         self.keep_span(txn);
         self.step_over(index);
         if self.gaps && version.is_ghost() {
@@ -590,9 +634,13 @@ fn reach(gaps: bool, lowest: &Bound<Vec<u8>>, above: Option<&[u8]>) -> Reach {
 
 /// Is there no row, which is certain as long as the leaf is unchanged? Who has removed it has ended, or would have it locked.
 fn is_removed(txn: &Txn, tree: &Tree, key: &[u8], version: Version) -> bool {
-    let keys = &txn.core.txns.keys;
+    let txns = &txn.core.txns;
     let is_settled = || txn.view().surely_sees(version); // its own, too
-    version.is_ghost() && (is_settled() || keys.is_quiet(keys.name(tree.id, key), Some(txn.owner)))
+    let is_free = || {
+        let is_quiet = txns.keys.is_quiet(txns.keys.name(tree.id, key), Some(txn.owner));
+        is_quiet && txns.claimant(version, txn.author()).is_none()
+    };
+    version.is_ghost() && (is_settled() || is_free())
 }
 
 /// How the row that has this version is locked by who locks rows as `mode` says. One that is removed need not be kept from readers; but

@@ -31,14 +31,13 @@ use parking_lot::{Mutex, MutexGuard};
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
-/// Locks of a transaction that spills which it remembers, to give them back: to look for them takes a millisecond or so.
-const LOCKS_REMEMBERED: usize = if cfg!(debug_assertions) { 8 } else { 4096 };
-
 /// The images of one transaction that are on disk.
 pub(crate) struct Spill {
     /// The author in the version words that it writes, and its slot.
     author: u64,
     owner: Owner,
+    /// The transaction's.
+    pub number: u64,
     hidden: Mutex<Vec<Arc<Hidden>>>,
 }
 
@@ -143,8 +142,8 @@ impl Spills {
     }
 
     /// A transaction begins to spill.
-    pub fn begin(&self, author: u64, owner: Owner) -> Arc<Spill> {
-        let spill = Arc::new(Spill { author, owner, hidden: Mutex::default() });
+    pub fn begin(&self, author: u64, owner: Owner, number: u64) -> Arc<Spill> {
+        let spill = Arc::new(Spill { author, owner, number, hidden: Mutex::default() });
         self.change(|listed| listed.push(Listed { spill: spill.clone(), commit: None }));
         spill
     }
@@ -225,25 +224,26 @@ impl Spills {
 }
 
 impl Txn {
-    /// From now on its images go to disk, if it has put more into the key table than it may.
+    /// From now on its images go to disk, if it has put more into the key table than it may, or is large anyway.
     #[inline]
     pub fn spill_if_large(&mut self) {
-        if self.spill.is_none() && self.image_bytes > self.core.txns.image_bytes_max {
-            self.spill = Some(self.core.txns.spills.begin(self.author(), self.owner));
+        if self.spill.is_none() && (self.is_large() || self.image_bytes > self.core.txns.image_bytes_max) {
+            self.begin_to_spill();
         }
     }
 
-    /// It has got a lock. Once it spills, it remembers no more names than are worth it: what it does not remember it looks for at its end.
-    /// Its images in memory, which are looked for by their names, are of rows that it locked before, or [noted](Txn::note_image) since.
-    #[inline]
-    pub fn remember(&mut self, name: Name) {
-        match &self.spill {
-            Some(_) if self.locks.len() >= LOCKS_REMEMBERED => self.more_locks += 1,
-            _ => self.locks.push(name),
+    #[cold]
+    fn begin_to_spill(&mut self) {
+        if !self.is_large() {
+            self.become_large();
+        }
+        if self.is_large() {
+            let number = self.core.txns.slots.number(self.owner);
+            self.spill = Some(self.core.txns.spills.begin(self.author(), self.owner, number));
         }
     }
 
-    /// It puts an image of so many bytes into the key table under this name.
+    /// It puts an image of so many bytes into the key table under this name, to be looked for there when it ends.
     #[inline]
     pub fn note_image(&mut self, name: Name, bytes: u64) {
         self.image_bytes += bytes;
@@ -263,10 +263,11 @@ mod tests {
     use super::*;
     use crate::chance::{Random, seeds};
     use crate::tree::testing::comes_true;
-    use crate::{ByteTable, Database, Savepoint, Snapshot, Transaction};
+    use crate::{ByteTable, Database, Error, Savepoint, Snapshot, Transaction, TransactionOptions};
     use foreshore_base::sync::{AtomicBool, AtomicU64};
     use foreshore_io::{MemVfs, SimDisk, sim::Crash};
     use std::collections::{BTreeMap, BTreeSet};
+    use std::time::Duration;
 
     type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -529,8 +530,26 @@ mod tests {
         /// What it has done that is not undone.
         changes: Changes,
         savepoints: Vec<(Savepoint, Changes)>,
-        /// What it has locked.
+        /// What it has locked: rows for itself alone, and ranges that it has read.
         locked: BTreeSet<Vec<u8>>,
+        scanned: Vec<(Vec<u8>, Vec<u8>)>,
+    }
+
+    impl Large {
+        /// What it sees: this is committed.
+        fn sees(&self, mut committed: Rows) -> Rows {
+            for (key, value) in self.changes.clone() {
+                match value {
+                    Some(value) => drop(committed.insert(key, value)),
+                    None => drop(committed.remove(&key)),
+                }
+            }
+            committed
+        }
+
+        fn has_scanned(&self, key: &Vec<u8>) -> bool {
+            self.scanned.iter().any(|(first, last)| (first..=last).contains(&key))
+        }
     }
 
     type Changes = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
@@ -564,7 +583,8 @@ mod tests {
                 2 => self.end(),
                 3 => self.save_or_undo(),
                 4..=6 => self.look(),
-                7..=17 => self.write_beside(),
+                7 | 8 => self.scan(),
+                9..=19 => self.write_beside(),
                 _ => self.write_much(),
             }
         }
@@ -572,19 +592,64 @@ mod tests {
         /// Another transaction writes a row, or somebody alone.
         fn write_beside(&mut self) {
             let (key, value, choice) = (self.key(), self.value(), self.random.below(4));
-            if self.large.as_ref().is_some_and(|large| large.locked.contains(&key)) {
-                return;
+            if let Some(large) = &self.large {
+                let is_locked = large.locked.contains(&key);
+                if is_locked || large.has_scanned(&key) {
+                    return self.are_kept_off(&key, choice, is_locked);
+                }
             }
-            match choice {
-                0 => self.table.put(&key, &value).unwrap(),
-                1 => self.db.transact(|tx| tx.bytes(&self.table).put(&key, &value)).unwrap(),
-                2 => drop(self.table.remove(&key).unwrap()),
-                _ => drop(self.db.transact(|tx| tx.bytes(&self.table).remove(&key)).unwrap()),
+            let options = || TransactionOptions::new().lock_timeout(Duration::ZERO);
+            let (db, table) = (&self.db, self.table.with_lock_timeout(Duration::ZERO));
+            let within = |work: &dyn Fn(&Transaction) -> crate::Result<()>| {
+                let tx = db.begin_with(options())?;
+                work(&tx)?;
+                tx.commit().map(drop)
+            };
+            let done = match choice {
+                0 => table.put(&key, &value),
+                1 => within(&|tx| tx.bytes(&table).put(&key, &value)),
+                2 => table.remove(&key).map(drop),
+                _ => within(&|tx| tx.bytes(&table).remove(&key).map(drop)),
+            };
+            let has_scanned = self.large.as_ref().is_some_and(|large| !large.scanned.is_empty());
+            match (done, choice) {
+                // Behind a range that was scanned, as far as the next row, is locked, too.
+                (Err(Error::LockTimeout { .. }), _) if has_scanned => {}
+                (done @ Err(_), _) => done.unwrap(),
+                (Ok(()), 0 | 1) => drop(self.committed.insert(key, value)),
+                (Ok(()), _) => drop(self.committed.remove(&key)),
             }
-            match choice {
-                0 | 1 => drop(self.committed.insert(key, value)),
-                _ => drop(self.committed.remove(&key)),
-            }
+        }
+
+        /// The large transaction reads a range, this way or that.
+        fn scan(&mut self) {
+            let (key, other, direction) = (self.key(), self.key(), self.random.below(2));
+            let Some(large) = &mut self.large else { return };
+            let (first, last) = if key < other { (key, other) } else { (other, key) };
+            let bounds = (Bound::Included(&first[..]), Bound::Included(&last[..]));
+            let seen = large.tx.bytes(&self.table).range(bounds).map(Result::unwrap);
+            let seen: Rows = if direction == 0 { seen.collect() } else { seen.rev().collect() };
+            let mut expected = large.sees(self.committed.clone());
+            expected.retain(|key, _| (&first..=&last).contains(&key));
+            assert!(seen == expected);
+            large.scanned.push((first, last));
+        }
+
+        /// Nobody else can do anything with a row that the large transaction has locked, but read what it was; nor change one that it has
+        /// read.
+        fn are_kept_off(&self, key: &[u8], choice: u64, is_locked: bool) {
+            let alone = self.table.with_lock_timeout(Duration::ZERO);
+            let tx = self.db.begin_with(TransactionOptions::new().lock_timeout(Duration::ZERO)).unwrap();
+            let within = tx.bytes(&self.table);
+            let is_absent = !is_locked && !self.committed.contains_key(key);
+            let (done, is_idle) = match choice {
+                0 => (alone.put(key, b"").map(drop), false),
+                1 => (alone.remove(key).map(drop), is_absent),
+                2 => (within.get(key).map(drop), !is_locked),
+                _ => (within.get_for_update(key).map(drop), is_absent),
+            };
+            let is_kept_off = matches!(done, Err(Error::LockTimeout { .. }));
+            assert!(is_kept_off || is_idle && done.is_ok(), "{choice}, {is_locked}: {done:?}");
         }
 
         fn write_much(&mut self) {
@@ -594,6 +659,7 @@ mod tests {
                 changes: Changes::new(),
                 savepoints: Vec::new(),
                 locked: BTreeSet::new(),
+                scanned: Vec::new(),
             });
             let table = large.tx.bytes(&self.table);
             let now = large.changes.get(&key).cloned().unwrap_or_else(|| self.committed.get(&key).cloned());
@@ -627,17 +693,12 @@ mod tests {
         }
 
         fn end(&mut self) {
-            let Some(Large { tx, changes, .. }) = self.large.take() else { return };
+            let Some(large) = self.large.take() else { return };
             if self.random.below(3) == 0 {
-                return tx.rollback().unwrap();
+                return large.tx.rollback().unwrap();
             }
-            tx.commit().unwrap();
-            for (key, value) in changes {
-                match value {
-                    Some(value) => drop(self.committed.insert(key, value)),
-                    None => drop(self.committed.remove(&key)),
-                }
-            }
+            self.committed = large.sees(std::mem::take(&mut self.committed));
+            large.tx.commit().unwrap();
         }
 
         /// Everybody sees what he should.

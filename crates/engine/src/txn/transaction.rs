@@ -3,12 +3,13 @@
 use crate::blob::BlobId;
 use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::lock::{CommitStamp, ImageRow, KeyMode, LockError, Name, Owner, Point, Reach, Spares};
+use crate::lock::{CommitStamp, Granted, ImageRow, KeyMode, LockError, Name, Owner, Point, Reach, Spares};
 use crate::log::Room;
 use crate::spread::Held;
 use crate::stage;
 use crate::tree::Tree;
 use crate::txn::kept::Kept;
+use crate::txn::large::Fresh;
 use crate::txn::{Batch, Found, Ghosts, Record, Spill, View};
 use crate::version::Version;
 use crate::waits::will_wait;
@@ -36,6 +37,9 @@ pub(crate) struct Txn {
     pub(super) locks: Vec<Name>,
     /// How many more it has, which it does not remember.
     pub(super) more_locks: usize,
+    /// If it is large, and gives locks back as soon as it can: those that it may.
+    pub(super) large: Option<Fresh>,
+    pub(super) patience: Duration,
     pub(super) ghosts: Ghosts,
     /// Memory of the images that it has put into the key table; and those that it has on disk, once these are too many.
     pub(super) image_bytes: u64,
@@ -47,8 +51,7 @@ pub(crate) struct Txn {
     /// The last extent that it wrote, if it has not waited for that to be durable.
     extent: Option<u64>,
     /// Tables that it touched, and some that transactions before it in its slot did.
-    tables: Vec<Entered>,
-    patience: Duration,
+    pub(super) tables: Vec<Entered>,
     /// Bytes that its rollback may need, and how many of them the log keeps back for it.
     owed: u64,
     promised: u64,
@@ -89,7 +92,7 @@ pub(super) struct Entered {
     /// Did this transaction touch it, or only one before it?
     active: bool,
     /// Does it hold gap locks there?
-    scans: bool,
+    pub scans: bool,
     /// The leaf where it was last, or the transaction before it: often that of the next write, too.
     leaf: PageId,
     /// Was it there twice in a row? Then it is worth a look there first, also for a read.
@@ -142,6 +145,7 @@ impl Txn {
             last: Lsn::ZERO,
             locks,
             more_locks: 0,
+            large: None,
             ghosts: Ghosts::default(),
             image_bytes: 0,
             spill: None,
@@ -195,16 +199,42 @@ impl Txn {
         mode: KeyMode,
         gap: Reach,
     ) -> Result<()> {
-        match self.core.txns.keys.acquire(self.owner, name, mode, gap, self.patience) {
-            Ok(granted) => {
-                if granted.first {
-                    self.remember(name);
-                }
-                tree.note_lock_wait(granted.waited);
-                Ok(())
-            }
-            Err(refused) => Err(self.lost(tree, name, key, refused)),
+        let row = key.filter(|_| mode != KeyMode::None);
+        if let Some(key) = row.filter(|_| self.spill.is_some() && gap.is_none())
+            && self.has_claimed(tree, name, key, mode)?
+        {
+            return Ok(());
         }
+        loop {
+            let granted = self.get_lock(tree, name, key, mode, gap)?;
+            let in_the_way = match row {
+                Some(key) if self.core.txns.large.are_others(self.is_large()) => {
+                    self.large_in_the_way(tree, key, mode)
+                }
+                _ => Ok(None),
+            };
+            if let (Ok(Some(number)), Some(key)) = (&in_the_way, row) {
+                self.await_end(*number, tree, key, granted.first.then_some(name))?;
+                continue;
+            }
+            self.remember(name, granted.first, row.map(|key| (tree.id, key)), gap);
+            return in_the_way.map(drop);
+        }
+    }
+
+    /// Locks it with a request.
+    #[inline]
+    pub(super) fn get_lock(
+        &mut self,
+        tree: &Tree,
+        name: Name,
+        key: Option<&[u8]>,
+        mode: KeyMode,
+        gap: Reach,
+    ) -> Result<Granted> {
+        let got = self.core.txns.keys.acquire(self.owner, name, mode, gap, self.patience);
+        got.inspect(|granted| tree.note_lock_wait(granted.waited))
+            .map_err(|refused| self.lost(tree, name, key, refused))
     }
 
     /// To be called first when the work of a deadlock's victim is run again; `name` is the lock over which it gave way. Stands in the
@@ -239,7 +269,7 @@ impl Txn {
 
     /// The lock on `name` was refused: that of `key`, or of a gap.
     #[cold]
-    fn lost(&mut self, tree: &Tree, name: Name, key: Option<&[u8]>, refused: LockError) -> Error {
+    pub(super) fn lost(&mut self, tree: &Tree, name: Name, key: Option<&[u8]>, refused: LockError) -> Error {
         if matches!(refused, LockError::Deadlock { .. }) {
             self.lost_over = Some(name);
         }
@@ -518,14 +548,20 @@ impl Txn {
         (at, end)
     }
 
+    /// Is it being rolled back, or has it ended?
+    pub(super) fn is_ending(&self) -> bool {
+        self.ended
+    }
+
     /// Gives its locks back, stamps its images and leaves them, with its ghosts, to those who clear up; without an open
     /// snapshot nobody needs the images.
     fn leave_garbage(&mut self, id: TxnId, commit: Lsn) {
+        self.gather_locks();
         let core = &*self.core;
         let author = Version::of(id).author();
+        // Whoever has an image has its key locked by a request.
         let newest = core.txns.snapshots.newest();
         let stamp = newest.map(|newest| CommitStamp { commit, newest });
-        // Whoever has an image has its key locked.
         let (keys, mut dropped, mut stamped, mut images) = (&core.txns.keys, 0, 0, Vec::new());
         for (at, name) in self.locks.iter().enumerate() {
             if let Some(later) = self.locks.get(at + LOCKS_AHEAD) {
@@ -631,8 +667,12 @@ impl Txn {
     }
 
     fn release_locks(&mut self) {
+        self.gather_locks();
         for name in self.locks.drain(..) {
             self.core.txns.keys.release(self.owner, name);
+        }
+        if std::mem::take(&mut self.more_locks) > 0 {
+            self.core.txns.keys.release_all(self.owner);
         }
         self.core.txns.keys.release_shown(self.owner);
     }
@@ -657,6 +697,7 @@ impl Txn {
             entered.tree.users.leave(self.owner);
             (entered.active, entered.scans) = (false, false);
         }
+        self.end_large();
         if self.promised > 0 {
             self.core.log.redeem(self.promised);
         }

@@ -38,6 +38,9 @@ pub(crate) fn roll_back(
             }
             // Undoing a new row twice does no harm, but to the log: only with the first one all are undone.
             let undo_next = if number == 0 { write.previous } else { write.at };
+            if write.first && !seeded_bug("claim_undone_unlocked") {
+                txn.keep_locked(&tree, change)?;
+            }
             let undone = tree.compensate(txn, undo_next, write.first, change, write.old);
             txn.last = unless_lost(&tree, change, undone)?.unwrap_or(txn.last);
         }
@@ -191,7 +194,7 @@ fn restore_row(
     if write.first
         && let Some(replaced) = &replaced
     {
-        tree.restore_image(txn, key, replaced.as_deref());
+        tree.restore_image(txn, key, replaced.as_deref())?;
     }
     *value = replaced.flatten();
     Ok(())

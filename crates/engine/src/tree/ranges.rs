@@ -1,0 +1,175 @@
+//! Ranges that large transactions have scanned, each locked as one.
+//!
+//! Why: a scan locks every row that it comes to, and the gap before it. In a table that is larger than memory these locks are, too.
+//! How: a scan of a *large* transaction (`txn/claims.rs`), once it has locked many rows, notes here the range in which they lie, and gives
+//! their locks back. Whoever wants to change a row, or put one where there is none, looks here, and waits until he has ended who noted it.
+//!
+//! Invariants:
+//! - G1: a range is noted when all in it is locked, by scans of this transaction, and before anything of that is given back. It is there
+//!   until the transaction has ended, which gives the name back then at which others wait.
+//! - G2: who changes a row looks here when he has got its lock. Who puts one also looks with its leaf latched, after he has looked
+//!   at the gap. So each finds the lock, or, if it was given back, the note.
+//! - G3: a range keeps nobody from reading: what its transaction wants to write there it locks, or claims.
+//!
+//! Source: lock escalation (Gray et al., Granularity of locks, 1976). Differs: to what was scanned, not to the table.
+
+use crate::bounds::{RawBounds, as_lower, as_upper, is_before, is_beyond};
+use crate::lock::Owner;
+use crate::tree::Tree;
+use foreshore_base::seeded_bug;
+
+/// Those of one table.
+#[derive(Default)]
+pub(super) struct Ranges {
+    noted: Vec<Range>,
+}
+
+struct Range {
+    owner: Owner,
+    /// The number of its transaction.
+    number: u64,
+    bounds: RawBounds,
+}
+
+impl Range {
+    fn holds(&self, key: &[u8]) -> bool {
+        !is_before(key, &self.bounds.0) && !is_beyond(key, &self.bounds.1)
+    }
+
+    fn lies_in(&self, other: &Range) -> bool {
+        let ((lower, upper), (its_lower, its_upper)) = (&self.bounds, &other.bounds);
+        self.owner == other.owner
+            && as_lower(lower) >= as_lower(its_lower)
+            && as_upper(upper) <= as_upper(its_upper)
+    }
+}
+
+impl Ranges {
+    pub fn len(&self) -> usize {
+        self.noted.len()
+    }
+
+    /// Notes one, which stands for those within it.
+    pub fn note(&mut self, owner: Owner, number: u64, bounds: RawBounds) {
+        let range = Range { owner, number, bounds };
+        if !self.noted.iter().any(|noted| range.lies_in(noted)) {
+            self.noted.retain(|noted| !noted.lies_in(&range));
+            self.noted.push(range);
+        }
+    }
+
+    pub fn forget(&mut self, owner: Owner) {
+        self.noted.retain(|range| range.owner != owner);
+    }
+
+    /// The transaction of another one than `owner` that has noted a range with this key.
+    pub fn around(&self, owner: Owner, key: &[u8]) -> Option<u64> {
+        let range = self.noted.iter().find(|range| range.owner != owner && range.holds(key))?;
+        (!seeded_bug("range_overlooked")).then_some(range.number)
+    }
+}
+
+impl Tree {
+    /// The number of another transaction that has scanned a range with this key, and must have ended before `owner` changes it.
+    #[inline]
+    pub fn scanned_by(&self, owner: Owner, key: &[u8]) -> Option<u64> {
+        if self.core.txns.large.are_any() { self.spans.range_around(owner, key) } else { None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::tree::testing::comes_true;
+    use crate::{Database, Error, Transaction, TransactionOptions};
+    use std::ops::Bound::*;
+    use std::thread;
+    use std::time::Duration;
+
+    const ROWS: u16 = 3000;
+
+    fn rows() -> Vec<([u8; 2], &'static str)> {
+        (0..ROWS).map(|row| (row.to_be_bytes(), "before")).collect()
+    }
+
+    /// However much a transaction reads by scans, it has few locks; and what it has read stays as it was.
+    #[test]
+    fn scans_take_few_locks() {
+        let db = Database::in_memory().unwrap();
+        let table = db.byte_table("t").unwrap();
+        table.put_many(&rows()).unwrap();
+        let keys = &table.tree.core().txns.keys;
+        let alone = table.with_lock_timeout(Duration::ZERO);
+        let is_kept_off = |done: crate::Result<()>| matches!(done, Err(Error::LockTimeout { .. }));
+        let (begin, end) = (&100_u16.to_be_bytes()[..], &2900_u16.to_be_bytes()[..]);
+        type Scan = fn(&Transaction, &crate::ByteTable, &[u8], &[u8]) -> usize;
+        let scans: [Scan; 3] = [
+            |tx, table, begin, end| tx.bytes(table).range((Included(begin), Excluded(end))).count(),
+            |tx, table, begin, end| tx.bytes(table).range((Included(begin), Excluded(end))).rev().count(),
+            |tx, table, begin, end| {
+                let table = tx.bytes(table);
+                let row = |row: u16| row.to_be_bytes();
+                let parts = (100..2900).step_by(100).map(|at| table.range(row(at)..row(at + 100)).count());
+                assert_eq!(
+                    table.range((Included(begin), Excluded(end))).last().unwrap().unwrap().0,
+                    row(2899)
+                );
+                parts.sum()
+            },
+        ];
+        for scan in scans {
+            let tx = db.begin().unwrap();
+            assert_eq!(scan(&tx, &table, begin, end), 2800);
+            assert!(keys.requests() < 300, "{} locks", keys.requests());
+            for row in (100..2900).step_by(7).map(u16::to_be_bytes) {
+                assert!(is_kept_off(alone.put(&row, b"too early")), "{row:?}");
+                assert!(is_kept_off(alone.remove(&row).map(drop)), "{row:?}");
+                assert!(is_kept_off(alone.put(&[row[0], row[1], 7], b"too early")), "{row:?}");
+                let other = db.begin_with(TransactionOptions::new().lock_timeout(Duration::ZERO)).unwrap();
+                assert!(other.bytes(&table).get(&row).unwrap().is_some(), "others read there");
+                assert!(is_kept_off(other.bytes(&table).put(&[row[0], row[1], 8], b"too early")));
+                assert!(is_kept_off(other.bytes(&table).get_for_update(&row).map(drop)));
+            }
+            for row in [0_u16, 99, 2901, 2999].map(u16::to_be_bytes) {
+                alone.put(&row, b"nobody minds").unwrap();
+                alone.put(&[row[0], row[1], 7], b"nobody minds").unwrap();
+            }
+            tx.bytes(&table).put(&[0, 200], b"mine").unwrap();
+            assert_eq!(scan(&tx, &table, begin, end), 2800);
+            thread::scope(|scope| {
+                let number = tx.number();
+                let waiter = scope.spawn(|| table.insert(&[1, 0, 1], b"later"));
+                assert!(comes_true(|| keys.waiting_on(keys.all_of(number)) == 1));
+                tx.rollback().unwrap();
+                assert!(waiter.join().unwrap().unwrap());
+            });
+            assert!(table.remove(&[1, 0, 1]).unwrap());
+            assert_eq!((keys.requests(), table.tree.spans.any()), (0, false));
+        }
+    }
+
+    /// Two that have both read all, and want to change it, do not wait for each other for ever.
+    #[test]
+    fn two_that_scan_and_write_end_both() {
+        let db = Database::in_memory().unwrap();
+        let table = db.byte_table("t").unwrap();
+        let number = |value: &[u8]| u32::from_le_bytes(value.try_into().unwrap());
+        (0..200_u8).for_each(|row| table.put(&[row], &0_u32.to_le_bytes()).unwrap());
+        thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    for _ in 0..10 {
+                        let add_one = |tx: &Transaction| {
+                            for row in tx.bytes(&table).range(..) {
+                                let (key, value) = row?;
+                                tx.bytes(&table).put(&key, &(number(&value) + 1).to_le_bytes())?;
+                            }
+                            Ok::<_, Error>(())
+                        };
+                        db.transact(add_one).unwrap();
+                    }
+                });
+            }
+        });
+        assert!(table.range(..).map(Result::unwrap).all(|(_, value)| number(&value) == 30));
+    }
+}

@@ -1,0 +1,366 @@
+//! Rows that a large transaction has changed: locked by what is written in them.
+//!
+//! How: a row that was changed names its author. If he spills (`spill.rs`), he *claims* it: he gives his request back, and who locks the
+//! row later reads whose it is, and, if that is somebody who runs, waits for his end (`large.rs`).
+//!
+//! Invariants:
+//! - C1: a row that a transaction has changed, and not undone, is locked by a request of that transaction, or names it, which is then
+//!   listed among those who spill, as long as it runs.
+//! - C2: who writes a row without a lock looks at its author with the leaf latched, after he has found no request; and so does who
+//!   removes a ghost.
+//! - C3: what is undone names an older author. In a transaction that goes on, having gone back to a savepoint, the row is locked by a
+//!   request again before. One that rolls back relies on nothing any more.
+//!
+//! Source: PostgreSQL's `xmax` and locks of transactions. Differs: only for transactions that are large; all others leave that as it is.
+
+use crate::error::Result;
+use crate::leaf::Change;
+use crate::lock::{KeyMode, Name, Reach};
+use crate::tree::Tree;
+use crate::txn::standing::Fate;
+use crate::txn::{Txn, Txns};
+use crate::version::{Version, Writer};
+use foreshore_base::seeded_bug;
+
+impl Txns {
+    /// The number of the transaction of this version, if that claims the row: it has another author than `own`, and runs.
+    #[inline]
+    pub fn claimant(&self, version: Version, own: u64) -> Option<u64> {
+        if self.large.are_any() { self.find_claimant(version, own) } else { None }
+    }
+
+    #[cold]
+    fn find_claimant(&self, version: Version, own: u64) -> Option<u64> {
+        let is_txn = matches!(version.writer(), Writer::Txn(_)) && !seeded_bug("claim_overlooked");
+        if !is_txn || version.author() == own {
+            return None;
+        }
+        let (spill, fate) = self.spills.find(version, &self.slots)?;
+        (fate == Fate::Running).then_some(spill.number)
+    }
+}
+
+impl Txn {
+    /// It has changed this row, which has that name. From now on, if it spills, it claims it (C1).
+    #[inline]
+    pub fn claim(&mut self, tree: &Tree, name: Name, key: &[u8]) {
+        if self.spill.is_some() {
+            self.give_back_claimed(tree, name, key);
+        }
+    }
+
+    #[cold]
+    fn give_back_claimed(&mut self, tree: &Tree, name: Name, key: &[u8]) {
+        if self.is_fresh(name, (tree.id, key)) && !self.core.txns.keys.release_key(self.owner, name) {
+            self.forget(name);
+        }
+    }
+
+    /// Has it claimed this row, which has that name? It is not asked if it is as well to lock it: who writes will claim it again.
+    #[cold]
+    pub(super) fn has_claimed(&self, tree: &Tree, name: Name, key: &[u8], mode: KeyMode) -> Result<bool> {
+        if mode == KeyMode::Exclusive && self.core.txns.keys.is_quiet(name, Some(self.owner)) {
+            return Ok(false);
+        }
+        Ok(tree.newest_version(key)?.is_some_and(|version| self.wrote(version)))
+    }
+
+    /// The number of who else claims this row.
+    pub(super) fn claimant(&self, tree: &Tree, key: &[u8]) -> Result<Option<u64>> {
+        let version = tree.newest_version(key)?;
+        Ok(version.and_then(|version| self.core.txns.claimant(version, self.author())))
+    }
+
+    /// What it has changed of this row is going to be undone, and nothing of it stays: locks it by a request, if it goes on (C3).
+    pub(super) fn keep_locked(&mut self, tree: &Tree, change: &Change<'_>) -> Result<()> {
+        match change.key() {
+            Some(key) if self.spill.is_some() && !self.is_ending() => self.lock_claimed(tree, key),
+            _ => Ok(()),
+        }
+    }
+
+    /// Locks a row that it may claim by a request, too.
+    pub fn lock_claimed(&mut self, tree: &Tree, key: &[u8]) -> Result<()> {
+        let name = self.core.txns.keys.name(tree.id, key);
+        let granted = self.get_lock(tree, name, Some(key), KeyMode::Exclusive, Reach::NONE)?;
+        self.remember(name, granted.first, None, Reach::NONE);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::PATIENCE;
+    use crate::tree::testing::comes_true;
+    use crate::{ByteTable, Database, Error, Transaction, TransactionOptions};
+    use foreshore_base::Lsn;
+    use std::ops::Bound::*;
+    use std::thread;
+    use std::time::Duration;
+
+    const ROWS: u16 = 5000;
+
+    fn database() -> (Database, ByteTable) {
+        let db = Database::in_memory().unwrap();
+        let table = db.byte_table("t").unwrap();
+        table.put_many(&rows(b"before")).unwrap();
+        (db, table)
+    }
+
+    fn rows(value: &[u8]) -> Vec<([u8; 2], Vec<u8>)> {
+        (0..ROWS).map(|row| (row.to_be_bytes(), value.to_vec())).collect()
+    }
+
+    /// Makes who has this transaction one who spills.
+    fn change_much(tx: &Transaction, db: &Database) {
+        let other = db.byte_table("other").unwrap();
+        (0..50_u8).for_each(|row| tx.bytes(&other).put(&[row], &[7; 20]).unwrap());
+    }
+
+    /// However it comes to change a row, and however many.
+    #[test]
+    fn changed_rows_take_no_locks() {
+        let (db, table) = database();
+        let keys = &table.tree.core().txns.keys;
+        let held = || keys.requests();
+        for way in 0..6 {
+            let tx = db.begin().unwrap();
+            let within = tx.bytes(&table);
+            let all = rows(b"after");
+            let each = |change: &dyn Fn(&[u8])| all.iter().for_each(|(key, _)| change(key));
+            match way {
+                0 => within.put_many(&all).unwrap(),
+                1 => assert_eq!(within.remove_range(..).unwrap(), ROWS.into()),
+                2 => each(&|key| within.put(key, b"after").unwrap()),
+                3 => each(&|key| {
+                    assert!(within.get_for_update(key).unwrap().is_some());
+                    within.put(key, b"after").unwrap();
+                }),
+                4 => each(&|key| {
+                    assert!(within.get(key).unwrap().is_some());
+                    assert!(within.remove(key).unwrap() && within.insert(key, b"again").unwrap());
+                }),
+                _ => {
+                    let bounds = || (Unbounded, Excluded(&[0, 200][..]));
+                    let read = within.range(bounds()).map(Result::unwrap).collect::<Vec<_>>();
+                    read.iter().for_each(|(key, _)| within.put(key, b"after").unwrap());
+                    assert!(within.range(bounds()).map(Result::unwrap).all(|(_, value)| value == b"after"));
+                    each(&|key| within.put(key, b"after").unwrap());
+                }
+            }
+            assert!(held() < 100, "way {way}: {} locks", held());
+            tx.rollback().unwrap();
+            assert_eq!(held(), 0);
+        }
+    }
+
+    fn once<R>(
+        db: &Database,
+        patience: Duration,
+        work: impl Fn(&Transaction) -> crate::Result<R>,
+    ) -> crate::Result<R> {
+        let tx = db.begin_with(TransactionOptions::new().lock_timeout(patience))?;
+        let done = work(&tx)?;
+        tx.commit().map(|_| done)
+    }
+
+    fn first(row: Option<crate::Result<(Vec<u8>, Vec<u8>)>>) -> crate::Result<Option<Vec<u8>>> {
+        Ok(row.transpose()?.map(|row| row.1))
+    }
+
+    /// Whatever others want to do with a row that is claimed, they wait until its author has ended. Then they see what he has left.
+    #[test]
+    fn others_wait_for_who_claims_a_row() {
+        type Access = fn(&Database, &ByteTable, Duration) -> crate::Result<Option<Vec<u8>>>;
+        let accesses: [Access; 6] = [
+            |db, table, patience| once(db, patience, |tx| tx.bytes(table).get(&[0, 7])),
+            |db, table, patience| {
+                once(db, patience, |tx| {
+                    first(tx.bytes(table).range((Included(&[0, 7][..]), Unbounded)).next())
+                })
+            },
+            |db, table, patience| {
+                let bounds = (Included(&[0, 6][..]), Excluded(&[0, 8][..]));
+                once(db, patience, |tx| first(tx.bytes(table).range(bounds).next_back()))
+            },
+            |_, table, patience| {
+                let gone = table.with_lock_timeout(patience).remove(&[0, 7])?;
+                Ok(gone.then(|| b"removed".to_vec()))
+            },
+            |_, table, patience| {
+                let is_new = table.with_lock_timeout(patience).insert(&[0, 7], b"mine")?;
+                Ok((!is_new).then(|| b"there".to_vec()))
+            },
+            |db, table, patience| {
+                let rows = [([0, 6], "mine"), ([0, 7], "mine")];
+                once(db, patience, |tx| tx.bytes(table).put_many(&rows).map(|()| None))
+            },
+        ];
+        for (number, access) in accesses.into_iter().enumerate() {
+            for is_removed in [false, true] {
+                let (db, table) = database();
+                let tx = db.begin().unwrap();
+                change_much(&tx, &db);
+                match is_removed {
+                    false => tx.bytes(&table).put(&[0, 7], b"after").unwrap(),
+                    true => assert!(tx.bytes(&table).remove(&[0, 7]).unwrap()),
+                }
+                let keys = &table.tree.core().txns.keys;
+                assert!(keys.is_quiet(keys.name(table.tree.id, &[0, 7]), None), "it has no request");
+                let refused = access(&db, &table, Duration::from_millis(1)).unwrap_err();
+                let holder = Some(tx.number());
+                let (key, is_told) = (Some(vec![0, 7]), format!("{number}: {refused:?}"));
+                assert!(
+                    matches!(refused, Error::LockTimeout { holder: found, key: of, .. } if found == holder && of == key),
+                    "{is_told}"
+                );
+                let seen = thread::scope(|scope| {
+                    let waiter = scope.spawn(|| access(&db, &table, PATIENCE).unwrap());
+                    let waits = || keys.waiting_on(keys.all_of(tx.number())) == 1;
+                    assert!(comes_true(waits), "{number} does not wait");
+                    tx.commit().unwrap();
+                    waiter.join().unwrap()
+                });
+                let expected: Option<&[u8]> = match number {
+                    0..3 if !is_removed => Some(b"after"),
+                    1 | 2 => Some(b"before"),
+                    3 if !is_removed => Some(b"removed"),
+                    4 if !is_removed => Some(b"there"),
+                    _ => None,
+                };
+                assert_eq!(seen.as_deref(), expected, "{number}, removed: {is_removed}");
+            }
+        }
+    }
+
+    /// Who has gone back to a savepoint still has what he has seen there for himself.
+    #[test]
+    fn what_is_undone_stays_locked() {
+        let (db, table) = database();
+        let tx = db.begin().unwrap();
+        change_much(&tx, &db);
+        let before = tx.savepoint().unwrap();
+        let within = tx.bytes(&table);
+        within.put(&[0, 1], b"undone").unwrap();
+        assert!(within.remove(&[0, 2]).unwrap() && within.insert(&[0, 3, 0], b"undone").unwrap());
+        within.put_many(&[([0, 4], "undone"), ([9, 9], "undone")]).unwrap();
+        thread::scope(|scope| {
+            let others = [&[0, 1][..], &[0, 2], &[0, 3, 0], &[0, 4], &[9, 9]].map(|key| {
+                let (db, table) = (&db, &table);
+                scope.spawn(move || {
+                    db.transact(|tx| {
+                        let seen = tx.bytes(table).get(key)?;
+                        tx.bytes(table).put(key, b"other").map(|()| seen)
+                    })
+                })
+            });
+            let keys = &table.tree.core().txns.keys;
+            assert!(comes_true(|| keys.waiting_on(keys.all_of(tx.number())) == 5));
+            tx.rollback_to(before).unwrap();
+            let alone = table.with_lock_timeout(Duration::ZERO);
+            for key in [&[0, 1][..], &[0, 2], &[0, 3, 0], &[0, 4], &[9, 9]] {
+                let refused = alone.put(key, b"too early");
+                assert!(matches!(refused, Err(Error::LockTimeout { .. })), "{key:?}: {refused:?}");
+            }
+            tx.bytes(&table).put(&[0, 1], b"after").unwrap();
+            tx.commit().unwrap();
+            let seen = others.map(|other| other.join().unwrap().unwrap());
+            let was = |value: &str| Some(value.as_bytes().to_vec());
+            assert_eq!(seen, [was("after"), was("before"), None, was("before"), was("before")]);
+        });
+    }
+
+    /// Two rows may have one name. Who has read the one, and changed the other, keeps what he has read.
+    #[test]
+    fn a_name_of_two_rows_is_not_given_back() {
+        let (db, table) = database();
+        let tree = &table.tree;
+        let mut txn = Txn::begin(tree.core().clone().into(), PATIENCE, Lsn::ZERO).unwrap();
+        txn.enter(tree).unwrap();
+        for row in 0..50_u8 {
+            tree.write(&mut txn, &[2, 2, row], crate::tree::Intent::Put(b"spills")).unwrap();
+        }
+        let keys = &tree.core().txns.keys;
+        let (one, other) = (&[0, 1][..], &[0, 2][..]);
+        let lock_both = |txn: &mut Txn, name| {
+            for (row, first) in [(one, true), (other, false)] {
+                let granted = keys.acquire(txn.owner, name, KeyMode::Exclusive, Reach::NONE, PATIENCE);
+                assert_eq!(granted.unwrap().first, first);
+                txn.remember(name, first, Some((tree.id, row)), Reach::NONE);
+            }
+        };
+        for claimed in [one, other] {
+            let name = keys.name(tree.id, &[7, 7, claimed[1]]);
+            lock_both(&mut txn, name);
+            txn.claim(tree, name, claimed);
+            assert!(!keys.is_quiet(name, None));
+        }
+        let name = keys.name(tree.id, &[7, 7, 7]);
+        assert!(keys.try_acquire(txn.owner, name, KeyMode::Exclusive, Reach::NONE).unwrap());
+        txn.remember(name, true, Some((tree.id, one)), Reach::NONE);
+        txn.claim(tree, name, other);
+        assert!(!keys.is_quiet(name, None));
+        txn.claim(tree, name, one);
+        assert!(keys.is_quiet(name, None));
+        txn.commit().unwrap();
+        assert_eq!(keys.requests(), 0);
+        drop(db);
+    }
+
+    /// Rows that are read, and one more is written, by many at once, of whom some write many.
+    #[test]
+    fn no_update_is_lost() {
+        let (db, table) = database();
+        const ROWS: u8 = 60;
+        let number =
+            |value: Option<Vec<u8>>| value.map_or(0, |value| u64::from_le_bytes(value.try_into().unwrap()));
+        (0..ROWS).for_each(|row| table.put(&[row], &0_u64.to_le_bytes()).unwrap());
+        let add = |tx: &Transaction, row: u8, for_update: bool| {
+            let within = tx.bytes(&table);
+            let now = if for_update { within.get_for_update(&[row]) } else { within.get(&[row]) };
+            within.put(&[row], &(number(now?) + 1).to_le_bytes())
+        };
+        let counted: u64 = thread::scope(|scope| {
+            let (db, add) = (&db, &add);
+            let threads: Vec<_> = (0..4_u64)
+                .map(|thread| {
+                    scope.spawn(move || {
+                        let mut random = crate::chance::Random(thread + 1);
+                        let mut added = 0;
+                        for _ in 0..150 {
+                            let many = random.below(3) == 0;
+                            let (begin, gives_up) = (random.below(ROWS.into()) as u8, random.below(8) == 0);
+                            let rows = if many { 40 } else { 1 };
+                            let done = db.transact(|tx| {
+                                for row in 0..rows {
+                                    add(tx, (begin + row) % ROWS, row % 2 == 0)?;
+                                }
+                                if gives_up { Err(Error::Argument("a test".into())) } else { Ok(()) }
+                            });
+                            added += if done.is_ok() { u64::from(rows) } else { 0 };
+                            assert!(done.is_ok() || gives_up, "{done:?}");
+                        }
+                        added
+                    })
+                })
+                .collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+        });
+        let stored: u64 = (0..ROWS).map(|row| number(table.get(&[row]).unwrap())).sum();
+        assert_eq!(stored, counted);
+    }
+
+    /// What looks like a row that was removed long ago, as it has no lock, may come back.
+    #[test]
+    fn what_is_claimed_is_not_cleared_up() {
+        let (db, table) = database();
+        let tx = db.begin().unwrap();
+        assert_eq!(tx.bytes(&table).remove_range(..).unwrap(), ROWS.into());
+        for row in 0..ROWS {
+            table.tree.purge_forgotten(&row.to_be_bytes()).unwrap();
+        }
+        tx.rollback().unwrap();
+        assert_eq!(table.range(..).count(), ROWS.into());
+    }
+}

@@ -1,0 +1,192 @@
+//! Large transactions: how they get by with few locks.
+//!
+//! Why: a lock takes some 40 bytes of memory. Who changes, or scans, a table that is larger than memory would have as many of them.
+//! How: a transaction becomes *large* when it has many images (`spill.rs`), or a scan finds that it has many locks. It then locks a name of
+//! its own, at which others wait for its end, and gives locks back for which something else stands: of a row that it has changed, its name
+//! in that row (`claims.rs`); of what it has scanned, a note of the range (`tree/ranges.rs`). What it only reads row by row stays locked
+//! as ever.
+//!
+//! Invariants:
+//! - B1: a large transaction has its name locked from before it gives anything back until it has committed, or undone all.
+//! - B2: who has got a lock looks afterwards whether something stands for one there. Whoever gave his back did so after that was to be
+//!   seen, under the latch of the same bucket.
+//! - B3: who waits for a large transaction has given back the lock that he got just before. So he is not in the way of that one.
+
+use crate::bounds::{RawBounds, is_before, is_beyond};
+use crate::error::Result;
+use crate::lock::{KeyMode, Name, Reach};
+use crate::tree::Tree;
+use crate::txn::Txn;
+use foreshore_base::TableId;
+use foreshore_base::sync::{AtomicUsize, Ordering::Relaxed};
+use std::collections::BTreeMap;
+
+/// Who scans, and has more locks than that, becomes large. (Few, where tests are to meet such.)
+const LOCKS_MAX: usize = if cfg!(debug_assertions) { 50 } else { 1 << 18 };
+
+/// Locks that a large one has got for rows which it may be about to change, or for a scan.
+const FRESH_MAX: usize = if cfg!(debug_assertions) { 20 } else { 4096 };
+
+/// Other locks of it that it remembers, to give them back: to look for those takes a millisecond or so.
+const LOCKS_REMEMBERED: usize = if cfg!(debug_assertions) { 8 } else { 4096 };
+
+/// The names that a large transaction has locked since for one row each, and these rows: two may have one name. If it holds the gap
+/// of such a name, then because of the scan that has locked the name first.
+pub(super) type Fresh = BTreeMap<Name, (TableId, Box<[u8]>)>;
+
+/// How many run: nearly always none.
+///
+/// ORDERING: Relaxed, see B2.
+#[derive(Default)]
+pub(crate) struct LargeOnes(AtomicUsize);
+
+impl LargeOnes {
+    /// Are there any?
+    #[inline]
+    pub fn are_any(&self) -> bool {
+        self.0.load(Relaxed) != 0
+    }
+
+    /// Are there any but, if it `is_large`, the one that asks?
+    #[inline]
+    pub fn are_others(&self, is_large: bool) -> bool {
+        self.0.load(Relaxed) > usize::from(is_large)
+    }
+
+    fn begin(&self) {
+        self.0.fetch_add(1, Relaxed);
+    }
+
+    fn end(&self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}
+
+impl Txn {
+    /// Is it large?
+    #[inline]
+    pub fn is_large(&self) -> bool {
+        self.large.is_some()
+    }
+
+    /// It is going to scan on: is large from now on if it has many locks.
+    #[inline]
+    pub fn grow(&mut self) {
+        if self.large.is_none() && self.locks.len() > LOCKS_MAX {
+            self.become_large();
+        }
+    }
+
+    /// Is large from now on, unless some row has the same name, and somebody that row.
+    #[cold]
+    pub(super) fn become_large(&mut self) {
+        let txns = &self.core.txns;
+        let all = txns.keys.all_of(txns.slots.number(self.owner));
+        if txns.keys.try_acquire(self.owner, all, KeyMode::Exclusive, Reach::NONE).is_some() {
+            txns.large.begin();
+            self.locks.push(all);
+            self.large = Some(Fresh::new());
+        }
+    }
+
+    /// It has given all back, and ends.
+    pub(super) fn end_large(&mut self) {
+        if self.large.take().is_some() {
+            self.core.txns.large.end();
+        }
+    }
+
+    /// It has got a lock on `name`, or more of one: for this row, and perhaps the gap before it, or only for a gap.
+    #[inline]
+    pub(super) fn remember(&mut self, name: Name, first: bool, row: Option<(TableId, &[u8])>, gap: Reach) {
+        if self.large.is_some() {
+            self.remember_one_of_many(name, first, row, gap);
+        } else if first {
+            self.locks.push(name);
+        }
+    }
+
+    #[cold]
+    fn remember_one_of_many(&mut self, name: Name, first: bool, row: Option<(TableId, &[u8])>, gap: Reach) {
+        match row {
+            Some((table, key)) if first => {
+                if self.fresh().len() >= FRESH_MAX {
+                    let stale = std::mem::take(self.fresh());
+                    stale.into_keys().for_each(|name| self.remember_for_good(name));
+                }
+                self.fresh().insert(name, (table, key.into()));
+            }
+            Some(row) if gap.is_none() && self.is_fresh(name, row) => {}
+            _ if first || self.fresh().remove(&name).is_some() => self.remember_for_good(name),
+            _ => {}
+        }
+    }
+
+    fn fresh(&mut self) -> &mut Fresh {
+        self.large.as_mut().expect("it is large")
+    }
+
+    /// Has it locked the name for this row alone?
+    pub(super) fn is_fresh(&self, name: Name, row: (TableId, &[u8])) -> bool {
+        let known = self.large.as_ref().and_then(|fresh| fresh.get(&name));
+        known.is_some_and(|(table, key)| (*table, &**key) == row)
+    }
+
+    /// It has given back all that it held of this name.
+    pub(super) fn forget(&mut self, name: Name) {
+        self.fresh().remove(&name);
+    }
+
+    /// A lock that it keeps until it ends. If there are very many, it looks for them then.
+    pub(super) fn remember_for_good(&mut self, name: Name) {
+        match self.locks.len() {
+            ..LOCKS_REMEMBERED => self.locks.push(name),
+            _ => self.more_locks += 1,
+        }
+    }
+
+    /// It has committed, or undone all, and is going to give its locks back: they are among `locks` from now on, or counted.
+    pub(super) fn gather_locks(&mut self) {
+        if let Some(fresh) = &mut self.large {
+            self.locks.extend(std::mem::take(fresh).into_keys());
+            let scanned = self.tables.iter().filter(|entered| entered.scans);
+            scanned.for_each(|entered| entered.tree.spans.forget_ranges(self.owner));
+        }
+    }
+
+    /// A scan has locked all rows and gaps within these bounds; `names` are those that it has locked for that, and perhaps others.
+    /// From now on the range is locked as one (G1 in `tree/ranges.rs`).
+    #[cold]
+    pub fn lock_as_one(&mut self, tree: &Tree, bounds: RawBounds, names: impl Iterator<Item = Name>) {
+        tree.spans.note_range(self.owner, self.core.txns.slots.number(self.owner), bounds.clone());
+        let is_within = |key: &[u8]| !is_before(key, &bounds.0) && !is_beyond(key, &bounds.1);
+        for name in names {
+            let row = self.fresh().get(&name);
+            if row.is_some_and(|(table, key)| *table == tree.id && is_within(key))
+                && !self.core.txns.keys.release_scanned(self.owner, name)
+            {
+                self.forget(name);
+            }
+        }
+    }
+
+    /// The number of another transaction, a large one, that has this row for itself, or keeps others from changing it.
+    #[cold]
+    pub(super) fn large_in_the_way(&self, tree: &Tree, key: &[u8], mode: KeyMode) -> Result<Option<u64>> {
+        let claimant = self.claimant(tree, key)?;
+        let scanner = || tree.scanned_by(self.owner, key).filter(|_| mode == KeyMode::Exclusive);
+        Ok(claimant.or_else(scanner))
+    }
+
+    /// Waits until the large transaction with this number, which is in the way at `key`, has ended; what this one has `got` there is
+    /// given back before (B3).
+    #[cold]
+    pub fn await_end(&mut self, number: u64, tree: &Tree, key: &[u8], got: Option<Name>) -> Result<()> {
+        let keys = &self.core.txns.keys;
+        got.into_iter().for_each(|name| keys.release(self.owner, name));
+        let all = keys.all_of(number);
+        let waited = keys.wait_for(self.owner, all, self.patience);
+        tree.note_lock_wait(waited.map_err(|refused| self.lost(tree, all, Some(key), refused))?);
+        Ok(())
+    }
+}
