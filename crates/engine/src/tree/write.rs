@@ -71,6 +71,10 @@ impl Tree {
         let mut is_spilled = false;
         loop {
             let id = txn.prepare_to_write(self.leaf_bytes())?;
+            if seeded_bug("claim_given_back_early") {
+                txn.claim(self, write.name, key);
+                std::thread::yield_now();
+            }
             let found = found.take();
             let was_found = found.is_some();
             let known = found.and_then(|found| Some((self.latch_unchanged(&found.stamp)?, found.place)));
@@ -87,9 +91,6 @@ impl Tree {
                 txn.spill().map_or(Ok(()), |spill| spill.keep(self, key))?;
                 is_spilled = true;
                 continue;
-            }
-            if seeded_bug("claim_given_back_early") {
-                txn.claim(self, write.name, key);
             }
             let others_write_here = leaf.waited || was_found && !old_known;
             let (leaf_id, is_new) = (leaf.at.page.id(), place.cell().is_none());
