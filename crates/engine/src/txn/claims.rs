@@ -56,10 +56,20 @@ impl Txn {
         }
     }
 
-    /// Has it claimed this row, which has that name? It is not asked if it is as well to lock it: who writes will claim it again.
+    /// Need it not lock this name in these modes, as it has claimed the row? It is not asked if it is as well to lock it: who writes will
+    /// claim it again.
     #[cold]
-    pub(super) fn has_claimed(&self, tree: &Tree, name: Name, key: &[u8], mode: KeyMode) -> Result<bool> {
-        if mode == KeyMode::Exclusive && self.core.txns.keys.is_quiet(name, Some(self.owner)) {
+    pub(super) fn has_claimed(
+        &self,
+        tree: &Tree,
+        name: Name,
+        key: Option<&[u8]>,
+        mode: KeyMode,
+        gap: Reach,
+    ) -> Result<bool> {
+        let Some(key) = key.filter(|_| self.spill.is_some() && gap.is_none()) else { return Ok(false) };
+        let is_free = || self.core.txns.keys.is_quiet(name, Some(self.owner));
+        if mode == KeyMode::None || mode == KeyMode::Exclusive && is_free() {
             return Ok(false);
         }
         Ok(tree.newest_version(key)?.is_some_and(|version| self.wrote(version)))
@@ -81,8 +91,11 @@ impl Txn {
 
     /// Locks a row that it may claim by a request, too.
     pub fn lock_claimed(&mut self, tree: &Tree, key: &[u8]) -> Result<()> {
-        let name = self.core.txns.keys.name(tree.id, key);
-        let granted = self.get_lock(tree, name, Some(key), KeyMode::Exclusive, Reach::NONE)?;
+        let (keys, patience) = (&self.core.txns.keys, self.patience);
+        let name = keys.name(tree.id, key);
+        let granted = keys.acquire(self.owner, name, KeyMode::Exclusive, Reach::NONE, patience);
+        let granted = granted.map_err(|refused| self.lost(tree, name, Some(key), refused))?;
+        tree.note_lock_wait(granted.waited);
         self.remember(name, granted.first, None, Reach::NONE);
         Ok(())
     }

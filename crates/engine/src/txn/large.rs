@@ -14,7 +14,7 @@
 
 use crate::bounds::{RawBounds, is_before, is_beyond};
 use crate::error::Result;
-use crate::lock::{KeyMode, Name, Reach};
+use crate::lock::{Granted, KeyMode, Name, Reach};
 use crate::tree::Tree;
 use crate::txn::Txn;
 use foreshore_base::TableId;
@@ -97,7 +97,6 @@ impl Txn {
     }
 
     /// It has got a lock on `name`, or more of one: for this row, and perhaps the gap before it, or only for a gap.
-    #[inline]
     pub(super) fn remember(&mut self, name: Name, first: bool, row: Option<(TableId, &[u8])>, gap: Reach) {
         if self.large.is_some() {
             self.remember_one_of_many(name, first, row, gap);
@@ -106,7 +105,6 @@ impl Txn {
         }
     }
 
-    #[cold]
     fn remember_one_of_many(&mut self, name: Name, first: bool, row: Option<(TableId, &[u8])>, gap: Reach) {
         match row {
             Some((table, key)) if first => {
@@ -170,9 +168,35 @@ impl Txn {
         }
     }
 
-    /// The number of another transaction, a large one, that has this row for itself, or keeps others from changing it.
+    /// It has got a lock in these modes, beside a large transaction, or as one: looks what stands for a lock there (B2), and waits for that.
     #[cold]
-    pub(super) fn large_in_the_way(&self, tree: &Tree, key: &[u8], mode: KeyMode) -> Result<Option<u64>> {
+    pub(super) fn got_beside_large(
+        &mut self,
+        tree: &Tree,
+        (name, mut granted): (Name, Granted),
+        key: Option<&[u8]>,
+        mode: KeyMode,
+        gap: Reach,
+    ) -> Result<()> {
+        let row = key.filter(|_| mode != KeyMode::None);
+        loop {
+            tree.note_lock_wait(granted.waited);
+            let in_the_way = row.map_or(Ok(None), |key| self.large_in_the_way(tree, key, mode));
+            let (Ok(Some(number)), Some(key)) = (&in_the_way, row) else {
+                self.remember(name, granted.first, row.map(|key| (tree.id, key)), gap);
+                return in_the_way.map(drop);
+            };
+            self.await_end(*number, tree, key, granted.first.then_some(name))?;
+            let again = self.core.txns.keys.acquire(self.owner, name, mode, gap, self.patience);
+            granted = again.map_err(|refused| self.lost(tree, name, Some(key), refused))?;
+        }
+    }
+
+    /// The number of another transaction, a large one, that has this row for itself, or keeps others from changing it.
+    fn large_in_the_way(&self, tree: &Tree, key: &[u8], mode: KeyMode) -> Result<Option<u64>> {
+        if !self.core.txns.large.are_others(self.is_large()) {
+            return Ok(None);
+        }
         let claimant = self.claimant(tree, key)?;
         let scanner = || tree.scanned_by(self.owner, key).filter(|_| mode == KeyMode::Exclusive);
         Ok(claimant.or_else(scanner))

@@ -3,7 +3,7 @@
 use crate::blob::BlobId;
 use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::lock::{CommitStamp, Granted, ImageRow, KeyMode, LockError, Name, Owner, Point, Reach, Spares};
+use crate::lock::{CommitStamp, ImageRow, KeyMode, LockError, Name, Owner, Point, Reach, Spares};
 use crate::log::Room;
 use crate::spread::Held;
 use crate::stage;
@@ -199,42 +199,20 @@ impl Txn {
         mode: KeyMode,
         gap: Reach,
     ) -> Result<()> {
-        let row = key.filter(|_| mode != KeyMode::None);
-        if let Some(key) = row.filter(|_| self.spill.is_some() && gap.is_none())
-            && self.has_claimed(tree, name, key, mode)?
-        {
+        if self.is_large() && self.has_claimed(tree, name, key, mode, gap)? {
             return Ok(());
         }
-        loop {
-            let granted = self.get_lock(tree, name, key, mode, gap)?;
-            let in_the_way = match row {
-                Some(key) if self.core.txns.large.are_others(self.is_large()) => {
-                    self.large_in_the_way(tree, key, mode)
+        match self.core.txns.keys.acquire(self.owner, name, mode, gap, self.patience) {
+            Ok(granted) if !self.core.txns.large.are_any() => {
+                if granted.first {
+                    self.locks.push(name);
                 }
-                _ => Ok(None),
-            };
-            if let (Ok(Some(number)), Some(key)) = (&in_the_way, row) {
-                self.await_end(*number, tree, key, granted.first.then_some(name))?;
-                continue;
+                tree.note_lock_wait(granted.waited);
+                Ok(())
             }
-            self.remember(name, granted.first, row.map(|key| (tree.id, key)), gap);
-            return in_the_way.map(drop);
+            Ok(granted) => self.got_beside_large(tree, (name, granted), key, mode, gap),
+            Err(refused) => Err(self.lost(tree, name, key, refused)),
         }
-    }
-
-    /// Locks it with a request.
-    #[inline]
-    pub(super) fn get_lock(
-        &mut self,
-        tree: &Tree,
-        name: Name,
-        key: Option<&[u8]>,
-        mode: KeyMode,
-        gap: Reach,
-    ) -> Result<Granted> {
-        let got = self.core.txns.keys.acquire(self.owner, name, mode, gap, self.patience);
-        got.inspect(|granted| tree.note_lock_wait(granted.waited))
-            .map_err(|refused| self.lost(tree, name, key, refused))
     }
 
     /// To be called first when the work of a deadlock's victim is run again; `name` is the lock over which it gave way. Stands in the
