@@ -371,9 +371,9 @@ mod tests {
         let tx = db.begin().unwrap();
         change_much(&tx, &db);
         let within = tx.bytes(&table);
-        assert!(within.insert(&[9, 9], b"new").unwrap() && within.remove(&[9, 9]).unwrap());
-        table.tree.purge_forgotten(&[9, 9]).unwrap();
-        let put = table.with_lock_timeout(Duration::ZERO).put(&[9, 9], b"other");
+        assert!(within.insert(&[99, 9], b"new").unwrap() && within.remove(&[99, 9]).unwrap());
+        table.tree.purge_forgotten(&[99, 9]).unwrap();
+        let put = table.with_lock_timeout(Duration::ZERO).put(&[99, 9], b"other");
         assert!(matches!(put, Err(Error::LockTimeout { .. })), "{put:?}");
         tx.rollback().unwrap();
         assert_eq!(table.range(..).count(), ROWS.into());

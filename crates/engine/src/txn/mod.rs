@@ -9,7 +9,7 @@
 //! | `slots`, `snapshots` | running transactions; open snapshots |
 //! | `standing` | what others see of a running transaction |
 //! | `view` | which version a reader sees |
-//! | `transaction` | one read-write transaction: its locks, its way through the log |
+//! | `transaction`, `locking` | one read-write transaction: its way through the log; its locks |
 //! | `kept` | what a transaction leaves to the next one in its slot |
 //! | `found` | the row read last for an update, and where it was |
 //! | `scan` | ranges under key and gap locks |
@@ -36,6 +36,7 @@ mod garbage;
 mod ghosts;
 mod kept;
 mod large;
+mod locking;
 mod record;
 mod scan;
 mod slots;

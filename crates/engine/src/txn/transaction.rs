@@ -3,7 +3,7 @@
 use crate::blob::BlobId;
 use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::lock::{CommitStamp, ImageRow, KeyMode, LockError, Name, Owner, Point, Reach, Spares};
+use crate::lock::{CommitStamp, ImageRow, Name, Owner, Spares};
 use crate::log::Room;
 use crate::spread::Held;
 use crate::stage;
@@ -66,7 +66,7 @@ pub(crate) struct Txn {
     /// What it read last for an update, if `old` is still that row.
     found: Option<Found>,
     /// What it waited for when it gave way to another.
-    lost_over: Option<Name>,
+    pub(super) lost_over: Option<Name>,
     /// It has prepared: only what is decided of it ends it.
     prepared: bool,
     /// Undoing what it did since a savepoint failed half-way: it can only be rolled back.
@@ -182,82 +182,6 @@ impl Txn {
     /// What it sees without locks: what is committed, and its own.
     pub fn view(&self) -> View {
         View { own: self.author(), ..self.core.txns.latest() }
-    }
-
-    /// Locks `key`, and so much of the gap below it.
-    pub fn lock(&mut self, tree: &Tree, key: &[u8], mode: KeyMode, gap: Reach) -> Result<()> {
-        let name = self.core.txns.keys.name(tree.id, key);
-        self.lock_name(tree, name, Some(key), mode, gap)
-    }
-
-    /// Locks what `name` names: `key`, or the end of the table.
-    pub fn lock_name(
-        &mut self,
-        tree: &Tree,
-        name: Name,
-        key: Option<&[u8]>,
-        mode: KeyMode,
-        gap: Reach,
-    ) -> Result<()> {
-        if self.is_large() && self.has_claimed(tree, name, key, mode, gap)? {
-            return Ok(());
-        }
-        match self.core.txns.keys.acquire(self.owner, name, mode, gap, self.patience) {
-            Ok(granted) if !self.core.txns.large.are_any() => {
-                if granted.first {
-                    self.locks.push(name);
-                }
-                tree.note_lock_wait(granted.waited);
-                Ok(())
-            }
-            Ok(granted) => self.got_beside_large(tree, (name, granted), key, mode, gap),
-            Err(refused) => Err(self.lost(tree, name, key, refused)),
-        }
-    }
-
-    /// To be called first when the work of a deadlock's victim is run again; `name` is the lock over which it gave way. Stands in the
-    /// line of all who run again, for a while (they would meet over the next row), and then locks `name` exclusively. The transaction
-    /// that it lost to has ended by then, so it does not lose to the same one twice; and of several that had read a row in order to
-    /// write it, each now has it alone. The transaction holds nothing yet, so nobody can wait for it here.
-    pub fn get_in_line(&mut self, name: Name) {
-        let (owner, patience) = (self.owner, self.patience);
-        let keys = &self.core.txns.keys;
-        let line = keys.get_in_line(owner, patience);
-        let lock = (name, keys.acquire(owner, name, KeyMode::Exclusive, Reach::NONE, patience));
-        for (name, got) in [line, lock] {
-            let waited = got.map_or_else(|refused| Some(refused.waited()), |granted| granted.waited);
-            waited.into_iter().for_each(|waited| self.core.txns.waits_again.add(waited));
-            if got.is_ok_and(|granted| granted.first) {
-                self.locks.push(name);
-            }
-        }
-    }
-
-    /// What it waited for when it gave way to another.
-    pub fn lost_over(&self) -> Option<Name> {
-        self.lost_over
-    }
-
-    /// Waits until nobody else protects the gap there.
-    pub fn wait_for_gap(&mut self, tree: &Tree, point: Point) -> Result<()> {
-        let waited = self.core.txns.keys.wait_for_gap(self.owner, point, self.patience);
-        tree.note_lock_wait(waited.map_err(|refused| self.lost(tree, point.gap, None, refused))?);
-        Ok(())
-    }
-
-    /// The lock on `name` was refused: that of `key`, or of a gap.
-    #[cold]
-    pub(super) fn lost(&mut self, tree: &Tree, name: Name, key: Option<&[u8]>, refused: LockError) -> Error {
-        if matches!(refused, LockError::Deadlock { .. }) {
-            self.lost_over = Some(name);
-        }
-        self.refused(tree, key, refused)
-    }
-
-    #[cold]
-    fn refused(&self, tree: &Tree, key: Option<&[u8]>, refused: LockError) -> Error {
-        tree.note_lock_wait(Some(refused.waited()));
-        self.core.txns.refused(self.owner, tree, key, refused)
     }
 
     /// To be called before anything is done to a table: it is not dropped until the transaction ends. Tables are found
