@@ -221,13 +221,12 @@ impl Tree {
             return Ok(());
         }
         txn.lock_claimed(self, key)?; // whoever has an image has a request
-        let keys = &self.core.txns.keys;
-        let name = keys.name(self.id, key);
+        let name = self.core.txns.keys.name(self.id, key);
         let replaced = if old.is_some() { Version::SETTLED } else { Version::SETTLED.ghost() };
         let (writer, slot, row) = (txn.author(), txn.owner.0, ImageRow::new(key, old));
         txn.note_image(name, row.image_bytes());
         let image = Image { table: self.id, writer, slot, replaced: replaced.0, row };
-        keys.push_image(name, image);
+        self.core.txns.keys.push_image(name, image);
         Ok(())
     }
 

@@ -72,7 +72,22 @@ impl Txn {
         if mode == KeyMode::None || mode == KeyMode::Exclusive && is_free() {
             return Ok(false);
         }
+        self.has_changed(tree, key)
+    }
+
+    /// Is the newest version of this row its own?
+    fn has_changed(&self, tree: &Tree, key: &[u8]) -> Result<bool> {
         Ok(tree.newest_version(key)?.is_some_and(|version| self.wrote(version)))
+    }
+
+    /// Locks a row that it has changed before a restart; or claims it, if it has very many.
+    pub(super) fn lock_restored(&mut self, tree: &Tree, key: &[u8]) -> Result<()> {
+        self.grow();
+        self.spill_if_large();
+        if self.spill.is_some() && self.has_changed(tree, key)? {
+            return Ok(());
+        }
+        self.lock(tree, key, KeyMode::Exclusive, Reach::NONE)
     }
 
     /// The number of who else claims this row.
@@ -108,7 +123,9 @@ mod tests {
     use crate::tree::testing::comes_true;
     use crate::{ByteTable, Database, Error, Transaction, TransactionOptions};
     use foreshore_base::Lsn;
+    use foreshore_io::MemVfs;
     use std::ops::Bound::*;
+    use std::sync::Arc;
     use std::thread;
     use std::time::Duration;
 
@@ -319,6 +336,46 @@ mod tests {
         txn.commit().unwrap();
         assert_eq!(keys.requests(), 0);
         drop(db);
+    }
+
+    /// What a large transaction has prepared is claimed again after a restart.
+    #[test]
+    fn what_is_prepared_is_claimed_again() {
+        for commits in [true, false] {
+            let disk = Arc::new(MemVfs::new());
+            let db = Database::builder().open_on(disk.clone()).unwrap();
+            let table = db.byte_table("t").unwrap();
+            table.put_many(&rows(b"before")).unwrap();
+            let tx = db.begin().unwrap();
+            tx.bytes(&table).put_many(&rows(b"after")).unwrap();
+            (0..ROWS)
+                .step_by(3)
+                .for_each(|row| assert!(tx.bytes(&table).remove(&row.to_be_bytes()).unwrap()));
+            tx.bytes(&table).put(&[99, 9], b"new").unwrap();
+            tx.prepare("gid").unwrap();
+            drop(table);
+            db.close().unwrap();
+            let db = Database::builder().open_on(disk).unwrap();
+            let table = db.byte_table("t").unwrap();
+            let keys = &table.tree.core().txns.keys;
+            assert!(keys.requests() < 100, "{} locks", keys.requests());
+            let alone = table.with_lock_timeout(Duration::ZERO);
+            for row in (0..ROWS).step_by(41).chain([u16::from_be_bytes([99, 9])]) {
+                let put = alone.put(&row.to_be_bytes(), b"too early");
+                assert!(matches!(put, Err(Error::LockTimeout { .. })), "{row}: {put:?}");
+            }
+            assert!(table.range(..).map(Result::unwrap).all(|(_, value)| value == b"before"));
+            if commits {
+                db.commit_prepared("gid").unwrap()
+            } else {
+                db.rollback_prepared("gid").unwrap()
+            };
+            let (value, rows) =
+                if commits { (&b"after"[..], ROWS - ROWS.div_ceil(3) + 1) } else { (&b"before"[..], ROWS) };
+            assert_eq!(table.range(..).count(), rows.into());
+            assert_eq!(table.get(&[0, 1]).unwrap().as_deref(), Some(value));
+            table.put(&[0, 1], b"goes on").unwrap();
+        }
     }
 
     /// Rows that are read, and one more is written, by many at once, of whom some write many.

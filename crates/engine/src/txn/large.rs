@@ -21,7 +21,7 @@ use foreshore_base::TableId;
 use foreshore_base::sync::{AtomicUsize, Ordering::Relaxed};
 use std::collections::BTreeMap;
 
-/// Who scans, and has more locks than that, becomes large. (Few, where tests are to meet such.)
+/// Who scans, or is restored, and has more locks than that becomes large. (Few, where tests are to meet such.)
 const LOCKS_MAX: usize = if cfg!(debug_assertions) { 50 } else { 1 << 18 };
 
 /// Locks that a large one has got for rows which it may be about to change, or for a scan.
@@ -69,7 +69,7 @@ impl Txn {
         self.large.is_some()
     }
 
-    /// It is going to scan on: is large from now on if it has many locks.
+    /// It is going to lock many more rows: is large from now on if it has many locks.
     #[inline]
     pub fn grow(&mut self) {
         if self.large.is_none() && self.locks.len() > LOCKS_MAX {

@@ -9,7 +9,6 @@ use crate::blob;
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::leaf::{Change, exchange};
-use crate::lock::{KeyMode, Reach};
 use crate::tree::Tree;
 use crate::txn::{Record, Txn, damaged};
 use crate::version::Version;
@@ -189,7 +188,7 @@ fn restore_row(
         txn.note_ghost(tree, key, txn.author());
     }
     if !seeded_bug("txn_prepared_unlocked") {
-        txn.lock(tree, key, KeyMode::Exclusive, Reach::NONE)?;
+        txn.lock_restored(tree, key)?;
     }
     if write.first
         && let Some(replaced) = &replaced
