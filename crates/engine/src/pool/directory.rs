@@ -212,6 +212,7 @@ impl Directory {
             }
             // Each attempt reads all of the journal, so the next one waits until some more has been appended.
             Err(error) if is_put_off(&error) => {
+                self.promises.set_reserved(current.reserved()); // the next file may have less by now
                 current.base_bytes = current.journal.bytes() / 2;
                 Err(error)
             }
@@ -674,6 +675,39 @@ mod tests {
             rest.iter().for_each(|batch| directory.append(batch).unwrap());
             assert_ne!(newest(&disk), base, "now it is");
             reopened_at(&disk.after_crash(Crash::PowerLoss, 1), &model, 60, "afterwards");
+        }
+    }
+
+    /// What a rewrite that is put off has cut off its file is not reserved any more.
+    #[test]
+    fn a_rewrite_that_is_put_off_may_leave_less_room() {
+        use foreshore_io::sim::{Call, Intercepted};
+        let disk = SimDisk::new(1);
+        let refuses = Arc::new(AtomicBool::new(false));
+        let (is_refused, tried) = (refuses.clone(), Arc::new(AtomicBool::new(false)));
+        let is_tried = tried.clone();
+        let vfs = Intercepted::new(disk.clone(), move |call, _, go| {
+            if call != Call::Rename || !is_refused.load(Relaxed) {
+                return go();
+            }
+            is_tried.store(true, Relaxed);
+            Err(std::io::Error::from_raw_os_error(libc::ENOSPC))
+        });
+        let directory = Directory::create(Arc::new(vfs)).unwrap();
+        let (all, effect) = promised(&directory, 1..2000).unwrap();
+        directory.append_with(&all, effect).unwrap();
+        let frees: Vec<_> = (1..2000).map(|pid| Entry::Free(PageId(pid))).collect();
+        directory.append_with(&frees, Effect { first: 0, gone: effect.first, is_more_gone: false }).unwrap();
+        refuses.store(true, Relaxed);
+        while !tried.load(Relaxed) {
+            directory.append(&frees).unwrap();
+        }
+        refuses.store(false, Relaxed);
+        disk.set_capacity(disk.used_bytes());
+        let more = (2000..).map_while(|pid| promised(&directory, pid..pid + 1).ok());
+        let more: Vec<_> = more.collect();
+        for (entries, effect) in more {
+            directory.append_with(&entries, effect).expect("it was promised");
         }
     }
 

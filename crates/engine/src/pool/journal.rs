@@ -92,10 +92,11 @@ impl Space {
         Ok(())
     }
 
-    /// Makes the file no longer than `bytes`; `false` if that failed.
+    /// Makes the file no longer than `bytes`; `false` if that failed. What a clone has cut off meanwhile is no room any more.
     pub fn cut(&mut self, bytes: u64) -> bool {
-        self.room = self.room.min(bytes);
-        self.file.len().is_ok_and(|len| len <= bytes || self.file.set_len(bytes).is_ok())
+        let Ok(len) = self.file.len() else { return false };
+        self.room = self.room.min(bytes).min(len);
+        len <= bytes || self.file.set_len(bytes).is_ok()
     }
 }
 
