@@ -687,8 +687,8 @@ impl ByteTable {
         &self,
         rows: impl IntoIterator<Item = (K, V)>,
     ) -> Result<u64> {
-        let (count, lsn) = self.tree.bulk_load(rows, self.lock_timeout, |len| self.make_room(len))?;
-        self.engine.acknowledge(lsn, self.durability)?;
-        Ok(count)
+        let (loaded, end) = self.tree.bulk_load(rows, self.lock_timeout, |len| self.make_room(len))?;
+        self.engine.acknowledge(end, self.durability)?; // also where a row was refused: those before it are there
+        loaded
     }
 }

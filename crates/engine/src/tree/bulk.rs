@@ -24,20 +24,19 @@ const FILL_PERCENT: usize = 95;
 const LARGE_BYTES: usize = 16 << 20;
 
 impl Tree {
-    /// Appends rows with strictly ascending keys, all above the table's last; how many, and the end of the last record.
-    /// `make_room` is told the length of each value before it is written. A lock is waited for as long as `patience`.
+    /// Appends rows with strictly ascending keys, all above the table's last; how many, or why not all, and in either case the end
+    /// of the last record: the rows before one that is refused are there. `make_room` is told the length of each value before it is
+    /// written. A lock is waited for as long as `patience`.
     pub fn bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         self: &Arc<Self>,
         rows: impl IntoIterator<Item = (K, V)>,
         patience: Duration,
         mut make_room: impl FnMut(usize) -> Result<()>,
-    ) -> Result<(u64, Lsn)> {
+    ) -> Result<(Result<u64>, Lsn)> {
         let mut loader = Loader::new(self, patience)?;
         let pushed = rows.into_iter().try_for_each(|row| loader.push(row, &mut make_room));
-        // Also where a row was refused: those before it are there.
-        loader.put_large()?;
-        let loaded = loader.finish();
-        pushed.and(loaded)
+        let finished = loader.finish();
+        Ok((finished.and(pushed).map(|()| loader.rows), loader.end))
     }
 
     /// Where the table ends: above which key a leaf can be hung behind the last one, and the greatest key, if there is any row. Cells
@@ -198,9 +197,9 @@ impl<'a, K: AsRef<[u8]>, V: AsRef<[u8]>> Loader<'a, K, V> {
         Ok(())
     }
 
-    fn finish(mut self) -> Result<(u64, Lsn)> {
-        self.hang()?;
-        Ok((self.rows, self.end))
+    fn finish(&mut self) -> Result<()> {
+        self.put_large()?;
+        self.hang()
     }
 }
 
@@ -212,4 +211,30 @@ fn ensure_last(page: Page<'_>, low: &[u8]) -> Result<()> {
         return Ok(());
     }
     Err(Error::BulkLoad { detail: "another writer added rows above the loaded ones".into() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Database;
+    use foreshore_io::SimDisk;
+    use foreshore_io::sim::Crash;
+
+    /// A load that refuses a row returns when those before it are durable, in leaves and as large values.
+    #[test]
+    fn rows_before_a_refused_one_survive_a_power_failure() {
+        for (name, value_bytes) in [("leaves", 10), ("large values", 10_000)] {
+            let disk = SimDisk::new(1);
+            let open = |disk: SimDisk| Database::builder().open_on(Arc::new(disk)).unwrap();
+            let db = open(disk.clone());
+            let rows = || (1..=10_u8).map(|key| ([key], vec![key; value_bytes]));
+            let refused = db.byte_table("t").unwrap().bulk_load(rows().chain([([5], Vec::new())]));
+            assert!(matches!(refused, Err(Error::BulkLoad { .. })), "{refused:?}");
+            for seed in 0..10 {
+                let db = open(disk.after_crash(Crash::PowerLoss, seed));
+                let found = db.byte_table("t").unwrap().range(..).count();
+                assert_eq!(found, 10, "{name}, seed {seed}");
+            }
+        }
+    }
 }
