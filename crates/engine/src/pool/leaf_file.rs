@@ -144,7 +144,7 @@ impl LeafFile {
             long_buffers: Mutex::default(),
         };
         // In a copied database it may have holes, whose place others may take; where it was cut, the rest of its last extent is missing.
-        // Without space it can be read all the same.
+        // Without space it can be read all the same, but for what lies in that extent (`Pool::open`).
         let bytes = leaves.offset(leaves.whole_slots()?.next_multiple_of(EXTENT_SLOTS));
         match leaves.file.allocate(bytes).map_err(|e| Error::io(format!("the free slots of {name}"), &e)) {
             Ok(()) | Err(Error::Full { .. }) => Ok(leaves),
@@ -299,7 +299,35 @@ fn runs(slots: &[SlotId], slots_max: usize) -> Vec<Range<usize>> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Pool;
+    use super::super::directory::Directory;
+    use super::super::directory_entry::PageEntry;
+    use super::super::testing::{FakeWal, PAGE_BYTES, TABLE, options};
     use super::*;
+    use foreshore_base::{Lsn, PageId};
+    use foreshore_io::SimDisk;
+
+    /// What lies before the cut waits for the rest of its extent on a full disk. Only what lay behind it is gone.
+    #[test]
+    fn a_file_that_was_cut_within_an_extent_needs_space() {
+        let disk = SimDisk::new(1);
+        let directory = Arc::new(Directory::create(Arc::new(disk.clone())).unwrap());
+        let file = disk.open("leaves.db", Access::Direct, true).unwrap();
+        file.allocate((EXTENT_SLOTS + 3) * PAGE_BYTES as u64).unwrap();
+        disk.set_capacity(disk.used_bytes());
+        let open = |slot| {
+            let (pid, slot, lsn) = (PageId(SizeClass::OWN.base().0 + 1), SlotId(slot), Lsn(8));
+            let page = PageEntry { pid, slot, lsn, table: TABLE, low_key: Vec::new() };
+            Pool::open(&disk, &options(64, 8), Arc::new(FakeWal::default()), directory.clone(), &[page])
+        };
+        open(EXTENT_SLOTS - 1).expect("its extent is all there");
+        let refused = open(EXTENT_SLOTS + 2).map(drop);
+        assert!(matches!(refused, Err(Error::Full { .. })), "{refused:?}");
+        let refused = open(EXTENT_SLOTS + 3).map(drop);
+        assert!(matches!(refused, Err(Error::Corrupt { .. })), "{refused:?}");
+        disk.set_capacity(u64::MAX);
+        open(EXTENT_SLOTS + 2).expect("there is space for the rest");
+    }
 
     #[test]
     fn neighbours_are_read_in_one_piece() {

@@ -247,8 +247,8 @@ impl Pool {
     /// Opens the leaf file, creating it if `pages` is empty, for a database whose directory says that these pages
     /// of this size exist. Without a running [cleaner](cleaner), whoever needs a frame cleans for itself.
     ///
-    /// Errors: `Corrupt` if two pages share a slot or a slot lies behind the end of the file; `Argument` for a
-    /// cache of too many frames; `Io`.
+    /// Errors: `Corrupt` if two pages share a slot or a slot lies behind the end of the file; `Full` if one lies in an extent that was
+    /// cut, and there is no space for the rest of it; `Argument` for a cache of too many frames; `Io`.
     fn open(
         vfs: &dyn Vfs,
         options: &PoolOptions,
@@ -260,10 +260,15 @@ impl Pool {
         let batch_pages = options.batch_pages.clamp(1, count / 4);
         let leaves =
             LeafFile::open(vfs, options.class, options.page_bytes, options.grow_bytes, pages.is_empty())?;
-        let mut slots = Slots::new(leaves.slots()?);
+        let (mut slots, whole_slots) = (Slots::new(leaves.slots()?), leaves.whole_slots()?);
         let table = PageTable::new(options.class);
         for page in pages {
             if !slots.occupy(page.slot) {
+                if (slots.capacity()..whole_slots).contains(&page.slot.0) {
+                    // The page is there; but the file was cut, and found no space for the rest of this extent.
+                    let what = format!("the end of {}, which was cut off", leaves.name());
+                    return Err(Error::Full { what });
+                }
                 let detail = format!("slot {} of page {} is taken or behind the end", page.slot, page.pid);
                 return Err(Error::corrupt("leaf directory", detail));
             }
