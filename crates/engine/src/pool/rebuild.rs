@@ -48,7 +48,8 @@ struct Found {
 }
 
 /// Reads every slot of the leaf files; `own_bytes` is the database's own leaf size, `known` what the directory says, if it can be
-/// read. Returns where every living page is, by ascending id. Writes nothing.
+/// read. Returns where every living page is, by ascending id. Writes no slot; but a file with holes, or one that was cut, gets the space that
+/// it lacks, if there is some.
 ///
 /// Errors: `Corrupt` if the file of the database's own size is missing; `Io`; `Poisoned` if a file cannot be synced. Slots that
 /// hold no valid image are passed over: never used, torn, or damaged, or on a bad sector.
