@@ -189,6 +189,39 @@ fn an_id_that_one_has_used_that_ended_is_decided() {
     }
 }
 
+/// Whoever coordinates commits the other half of what is listed as prepared: so a power failure must not take this half back.
+#[test]
+fn what_is_listed_as_prepared_is_durable() {
+    let (device, has_come) = (Arc::new(Mutex::new(())), Arc::new(AtomicBool::new(false)));
+    let (its_device, comes) = (device.clone(), has_come.clone());
+    let vfs = Intercepted::new(SimDisk::new(7), move |call, name, go| {
+        let _passes = (call == Call::Sync && name.starts_with("wal-0")).then(|| {
+            comes.store(true, SeqCst);
+            its_device.lock()
+        });
+        go()
+    });
+    let db = tiny().open_on(Arc::new(vfs)).unwrap();
+    let table = db.byte_table("t").unwrap();
+    let tx = db.begin().unwrap();
+    tx.bytes(&table).put(b"k", b"v").unwrap();
+    db.sync().unwrap(); // so that only what prepares has anything to sync
+    thread::scope(|scope| {
+        let stands = device.lock().unwrap();
+        has_come.store(false, SeqCst);
+        let prepares = scope.spawn(|| tx.prepare("gid"));
+        while !has_come.load(SeqCst) {
+            thread::yield_now();
+        }
+        let listed = db.recover();
+        drop(stands);
+        prepares.join().unwrap().unwrap();
+        assert_eq!(listed, Vec::<Vec<u8>>::new(), "its record is not synced");
+    });
+    assert_eq!(db.recover(), [b"gid"]);
+    db.commit_prepared("gid").unwrap();
+}
+
 /// Closes a database with a transaction that has prepared as "gid", and has `meanwhile` done as that is about to write leaves. Opens it
 /// again.
 fn close_and_open(meanwhile: impl FnOnce(&Database)) -> Database {

@@ -7,13 +7,21 @@ use foreshore_base::Lsn;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 
-/// By their global ids; `None`: left to the next open, as this database closes. Such an id is neither unknown nor free.
-pub(crate) struct Prepared(Mutex<BTreeMap<Vec<u8>, Option<Txn>>>);
+/// By their global ids.
+pub(crate) struct Prepared(Mutex<BTreeMap<Vec<u8>, Waiting>>);
+
+struct Waiting {
+    /// `None`: left to the next open, as this database closes. Such an id is neither unknown nor free.
+    txn: Option<Txn>,
+    /// The end of the record that says that it has prepared.
+    end: Lsn,
+}
 
 impl Prepared {
-    /// Those that an opening has found.
+    /// Those that an opening has found, in a log that it has made durable.
     pub fn new(found: BTreeMap<Vec<u8>, Txn>) -> Self {
-        Self(Mutex::new(found.into_iter().map(|(gid, txn)| (gid, Some(txn))).collect()))
+        let waiting = |txn| Waiting { txn: Some(txn), end: Lsn::ZERO };
+        Self(Mutex::new(found.into_iter().map(|(gid, txn)| (gid, waiting(txn))).collect()))
     }
 
     /// Prepares a transaction, and keeps it until it is told what to do; after an error it is rolled back. Returns the end of the
@@ -31,7 +39,7 @@ impl Prepared {
             return txn.roll_back().and(Err(Error::Argument(refused)));
         }
         let end = txn.prepare(gid);
-        waiting.insert(gid.to_vec(), Some(txn));
+        waiting.insert(gid.to_vec(), Waiting { txn: Some(txn), end });
         Ok(end)
     }
 
@@ -50,20 +58,22 @@ impl Prepared {
         txn.roll_back()
     }
 
-    /// The ids of all.
-    pub fn gids(&self) -> Vec<Vec<u8>> {
-        lock_or_wait(&self.0).keys().cloned().collect()
+    /// The ids of all that stay prepared whatever happens, the log being `durable` up to there. Who is told of another one might
+    /// commit the other half of its work, and a power failure take this half back.
+    pub fn gids(&self, durable: Lsn) -> Vec<Vec<u8>> {
+        let waiting = lock_or_wait(&self.0);
+        waiting.iter().filter(|(_, waiting)| waiting.end <= durable).map(|(gid, _)| gid.clone()).collect()
     }
 
     /// Lets go of all, for the next open to find: they stay prepared.
     pub fn abandon(&self) {
-        self.0.lock().values_mut().filter_map(Option::take).for_each(Txn::abandon);
+        self.0.lock().values_mut().filter_map(|waiting| waiting.txn.take()).for_each(Txn::abandon);
     }
 }
 
-fn take(waiting: &mut BTreeMap<Vec<u8>, Option<Txn>>, gid: &[u8]) -> Result<Txn> {
+fn take(waiting: &mut BTreeMap<Vec<u8>, Waiting>, gid: &[u8]) -> Result<Txn> {
     let unknown = || Error::UnknownTransaction { gid: gid.escape_ascii().to_string() };
-    let txn = waiting.get_mut(gid).ok_or_else(unknown)?.take().ok_or_else(Error::closed)?;
+    let txn = waiting.get_mut(gid).ok_or_else(unknown)?.txn.take().ok_or_else(Error::closed)?;
     waiting.remove(gid);
     txn.core.txns.hear_decision(txn.owner);
     Ok(txn)
@@ -161,7 +171,7 @@ mod tests {
         static HAS_SAID: AtomicBool = AtomicBool::new(false);
         let prepared = Prepared::new(BTreeMap::new());
         let calls: [fn(&Prepared); 3] = [
-            |prepared| drop(prepared.gids()),
+            |prepared| drop(prepared.gids(Lsn::MAX)),
             |prepared| assert!(prepared.commit(b"unknown").is_err()),
             |prepared| assert!(prepared.roll_back(b"unknown").is_err()),
         ];

@@ -247,7 +247,7 @@ impl Database {
 
     /// The global ids of the transactions that have [prepared](Transaction::prepare) and wait to hear whether to commit,
     /// those from before a crash among them. They keep their locks. (Not those that are being committed just now, which may be back
-    /// after a power failure.)
+    /// after a power failure; nor those that are just preparing, which it may take back.)
     ///
     /// ```
     /// # fn main() -> foreshore::Result<()> {
@@ -269,7 +269,7 @@ impl Database {
     /// # Ok(()) }
     /// ```
     pub fn recover(&self) -> Vec<Vec<u8>> {
-        self.engine.prepared.gids()
+        self.engine.prepared.gids(self.engine.core().log.durable())
     }
 
     /// Commits a prepared transaction, durably.
