@@ -7,7 +7,7 @@ mod losses;
 use common::{short, tiny};
 use foreshore::{Database, Durability, Error};
 use foreshore_io::{
-    SimDisk, Vfs,
+    SimDisk,
     sim::{Crash, Repeat},
 };
 use losses::{lose_directory, lose_leaves, lose_newest, salvage, salvage_cut_short};
@@ -688,49 +688,4 @@ fn a_lost_leaf_whose_number_is_used_again_is_missed_at_once() {
     };
     misses_at_once(&|| table.get(&lost).map(drop));
     misses_at_once(&|| table.put(&lost, b""));
-}
-
-/// Where all files of the log are gone, what only they held is not lost without a word.
-#[test]
-fn a_log_that_is_gone_is_missed() {
-    let disk = SimDisk::new(1);
-    let db = tiny().open_on(Arc::new(disk.clone())).unwrap();
-    let table = db.byte_table("t").unwrap();
-    table.put(b"before", b"v").unwrap();
-    db.checkpoint().unwrap();
-    table.put(b"after", b"v").unwrap();
-    let disk = disk.after_crash(Crash::ProcessKill, 1);
-    drop((table, db));
-    let log: Vec<_> = disk.names().into_iter().filter(|name| name.starts_with("wal-")).collect();
-    log.iter().for_each(|name| disk.remove(name).unwrap());
-    for rebuild in [false, true] {
-        let opened = tiny().rebuild(rebuild).open_on(Arc::new(disk.clone()));
-        let told = opened.map(drop).unwrap_err();
-        assert!(matches!(told, Error::Corrupt { .. }), "{told:?}");
-        assert!(told.to_string().contains("put them back"), "{told}");
-    }
-    lose_directory(&disk);
-    let db = salvage(&disk).unwrap();
-    assert!(db.byte_table("t").unwrap().contains(b"before").unwrap());
-    db.close().unwrap();
-    drop(tiny().open_on(Arc::new(disk)).unwrap());
-}
-
-/// A salvage without the log makes a new one, or says that there is no space for it: the next open would miss it.
-#[test]
-fn a_salvage_needs_space_for_a_log() {
-    let disk = SimDisk::new(1);
-    let db = tiny().open_on(Arc::new(disk.clone())).unwrap();
-    db.byte_table("t").unwrap().put(b"k", b"v").unwrap();
-    db.close().unwrap();
-    lose_directory(&disk);
-    let log: Vec<_> = disk.names().into_iter().filter(|name| name.starts_with("wal-")).collect();
-    log.iter().for_each(|name| disk.remove(name).unwrap());
-    let room_for_a_directory = 32 << 10;
-    disk.set_capacity(disk.used_bytes() + room_for_a_directory);
-    let full = tiny().rebuild(true).open_on(Arc::new(disk.clone())).map(drop);
-    assert!(matches!(full, Err(Error::Full { .. })), "{full:?}");
-    disk.set_capacity(u64::MAX);
-    let db = tiny().open_on(Arc::new(disk)).unwrap();
-    assert!(db.byte_table("t").unwrap().contains(b"k").unwrap());
 }

@@ -102,16 +102,20 @@ pub(crate) fn is_file(name: &str) -> bool {
     segments::is_file(name) || memory::is_file(name)
 }
 
-/// Of a log that was left with its needed records beginning at `from`: are there files?
+/// Of a log that was left with its needed records beginning at `from`: is the file there in which they do? Others may be, which were
+/// kept to be recycled.
 ///
-/// Errors: [`Error::Corrupt`] if there are none. One goes only when the next is there; but where all records before a segment are needed no
-/// more, that one may not have been made for want of space.
-pub(crate) fn ensure_it_has_files(vfs: &dyn Vfs, options: LogOptions, from: Lsn) -> Result<()> {
-    if from.0.is_multiple_of(options.segment_bytes) || !segments::list(vfs)?.is_empty() {
+/// Errors: [`Error::Corrupt`] if it is not. One goes only when all needed records lie above it; but one that begins with the first of
+/// them may not have been made for want of space.
+pub(crate) fn ensure_first_file(vfs: &dyn Vfs, options: LogOptions, from: Lsn) -> Result<()> {
+    let (n, at) = (from.0 / options.segment_bytes, from.0 % options.segment_bytes);
+    if at == 0 || segments::list(vfs)?.contains(&n) {
         return Ok(());
     }
-    let detail =
-        "all its files (`wal-…`) are gone, with what was written last: put them back if there is a copy";
+    let name = segments::name(n);
+    let detail = format!(
+        "its file {name} is gone, with what was written last: put it back, or copy the database again, all of it"
+    );
     Err(Error::corrupt("log", detail))
 }
 

@@ -141,7 +141,7 @@ fn recover(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<Recover
             let log = StoredLog { vfs, options: meta.log_options(), incarnations: &incarnations };
             // A salvage may have been cut short before it made one.
             if !salvaged {
-                log::ensure_it_has_files(&**vfs, log.options, redo_lsn)?;
+                log::ensure_first_file(&**vfs, log.options, redo_lsn)?;
             }
             redo::run(&pools, &stand_in, &log, redo_lsn, pages, options)?
         }

@@ -1,4 +1,5 @@
 //! What a disk may lose of a database with leaves of 4096 bytes, and the salvage of what is left.
+#![allow(dead_code)] // each test file uses its part
 
 use crate::common::tiny;
 use foreshore::{Database, Result};

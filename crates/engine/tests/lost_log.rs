@@ -1,0 +1,82 @@
+//! Files of the log that are missing, and logs that begin anew without them.
+
+mod common;
+mod losses;
+
+use common::{TINY_SEGMENT_BYTES, tiny};
+use foreshore::{Builder, Database, Durability, Error};
+use foreshore_io::{SimDisk, Vfs, sim::Crash};
+use losses::{lose_directory, salvage};
+use std::sync::Arc;
+
+/// The names of the log's files, in order.
+fn log_files(disk: &SimDisk) -> Vec<String> {
+    disk.names().into_iter().filter(|name| name.starts_with("wal-")).collect()
+}
+
+fn lose(disk: &SimDisk, files: &[String]) {
+    files.iter().for_each(|name| disk.remove(name).unwrap());
+}
+
+fn open(builder: Builder, disk: &SimDisk) -> foreshore::Result<Database> {
+    builder.open_on(Arc::new(disk.clone()))
+}
+
+/// Where the file is gone with which the needed part of the log begins, what it held is not lost without a word: whether all others are
+/// gone, too, or older ones are there, which were kept to be recycled.
+#[test]
+fn a_log_that_is_gone_is_missed() {
+    const ROWS: u32 = 5000;
+    let disk = SimDisk::new(1);
+    let db = open(tiny().log_bytes(16 << 20), &disk).unwrap();
+    let table = db.byte_table("t").unwrap();
+    let many = table.with_durability(Durability::Relaxed);
+    (0..ROWS).for_each(|i| many.put(&i.to_be_bytes(), &[1; 100]).unwrap());
+    let take_checkpoint = |_| {
+        many.put(b"k", b"v").unwrap();
+        db.checkpoint().unwrap();
+        let stats = db.stats();
+        stats.log_bytes - stats.log_to_redo_bytes
+    };
+    // One that begins with the first needed record may not have been made.
+    let redo = (0..).map(take_checkpoint).find(|redo| redo % TINY_SEGMENT_BYTES != 0).unwrap();
+    (ROWS..ROWS + 10).for_each(|i| table.put(&i.to_be_bytes(), &[1; 100]).unwrap());
+    let disk = disk.after_crash(Crash::PowerLoss, 1);
+    drop((many, table, db));
+    let first = format!("wal-{:016}", redo / TINY_SEGMENT_BYTES);
+    let (older, needed): (Vec<_>, Vec<_>) = log_files(&disk).into_iter().partition(|name| *name < first);
+    assert!(!older.is_empty() && needed.contains(&first));
+    lose(&disk, &needed);
+    for lost in [vec![], older] {
+        lose(&disk, &lost);
+        for rebuild in [false, true] {
+            let told = open(tiny().rebuild(rebuild), &disk).map(drop).unwrap_err();
+            assert!(matches!(told, Error::Corrupt { .. }), "{told:?}");
+            let named = format!("its file {first} is gone");
+            assert!(told.to_string().contains(&named), "{told}");
+        }
+    }
+    lose_directory(&disk);
+    let db = salvage(&disk).unwrap();
+    assert!(db.byte_table("t").unwrap().range(..).count() > ROWS as usize);
+    db.close().unwrap();
+    drop(open(tiny(), &disk).unwrap());
+}
+
+/// A salvage without the log makes a new one, or says that there is no space for it: the next open would miss it.
+#[test]
+fn a_salvage_needs_space_for_a_log() {
+    let disk = SimDisk::new(1);
+    let db = open(tiny(), &disk).unwrap();
+    db.byte_table("t").unwrap().put(b"k", b"v").unwrap();
+    db.close().unwrap();
+    lose_directory(&disk);
+    lose(&disk, &log_files(&disk));
+    let room_for_a_directory = 32 << 10;
+    disk.set_capacity(disk.used_bytes() + room_for_a_directory);
+    let full = salvage(&disk).map(drop);
+    assert!(matches!(full, Err(Error::Full { .. })), "{full:?}");
+    disk.set_capacity(u64::MAX);
+    let db = open(tiny(), &disk).unwrap();
+    assert!(db.byte_table("t").unwrap().contains(b"k").unwrap());
+}
