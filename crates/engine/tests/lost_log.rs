@@ -6,7 +6,7 @@ mod losses;
 use common::{TINY_SEGMENT_BYTES, tiny};
 use foreshore::{Builder, Database, Durability, Error};
 use foreshore_io::{SimDisk, Vfs, sim::Crash};
-use losses::{lose_directory, salvage};
+use losses::{lose_directory, salvage, salvage_cut_short};
 use std::sync::Arc;
 
 /// The names of the log's files, in order.
@@ -79,4 +79,56 @@ fn a_salvage_needs_space_for_a_log() {
     disk.set_capacity(u64::MAX);
     let db = open(tiny(), &disk).unwrap();
     assert!(db.byte_table("t").unwrap().contains(b"k").unwrap());
+}
+
+/// What a power failure has left of a database with many files of the log, the older ones of which are kept to be recycled.
+fn many_files(rows: u32) -> SimDisk {
+    let disk = SimDisk::new(1);
+    let db = open(tiny().log_bytes(16 << 20).durability(Durability::Relaxed), &disk).unwrap();
+    let table = db.byte_table("t").unwrap();
+    (0..rows).for_each(|i| table.put(&i.to_be_bytes(), &[1; 400]).unwrap());
+    db.checkpoint().unwrap();
+    (0..rows).for_each(|i| table.put(&i.to_be_bytes(), &[2; 400]).unwrap());
+    db.sync().unwrap();
+    disk.after_crash(Crash::PowerLoss, 1)
+}
+
+/// Writes to the database, and opens it after a power failure.
+fn go_on(db: Database, disk: &SimDisk, what: &str) {
+    let later = db.byte_table("later").unwrap();
+    later.put(b"first", b"v").unwrap();
+    db.checkpoint().unwrap();
+    later.put(b"second", b"v").unwrap();
+    let disk = disk.after_crash(Crash::PowerLoss, 1);
+    drop((later, db));
+    let db = open(tiny(), &disk).unwrap_or_else(|e| panic!("{what}: {e}"));
+    let later = db.existing_byte_table("later").unwrap();
+    assert!(later.contains(b"first").unwrap() && later.contains(b"second").unwrap(), "{what}");
+}
+
+/// What is acknowledged after a salvage is there after the next crash, whichever file the old log lacked: the new one has none of its files.
+#[test]
+fn a_salvage_leaves_no_gap_in_the_log() {
+    let left = many_files(600);
+    let files = log_files(&left);
+    assert!(files.len() > 3, "{files:?}");
+    for lost in &files {
+        let disk = left.after_crash(Crash::PowerLoss, 1);
+        disk.remove(lost).unwrap();
+        lose_directory(&disk);
+        let db = salvage(&disk).unwrap_or_else(|e| panic!("{lost}: {e}"));
+        go_on(db, &disk, lost);
+    }
+}
+
+/// Nor is there a gap after a salvage that was cut short, wherever that was.
+#[test]
+fn a_salvage_cut_short_leaves_no_gap_in_the_log() {
+    let left = many_files(150);
+    for lost in log_files(&left) {
+        let disk = left.after_crash(Crash::PowerLoss, 1);
+        disk.remove(&lost).unwrap();
+        lose_directory(&disk);
+        salvage_cut_short(&disk, &lost, go_on);
+    }
 }

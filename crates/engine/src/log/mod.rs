@@ -119,6 +119,15 @@ pub(crate) fn ensure_first_file(vfs: &dyn Vfs, options: LogOptions, from: Lsn) -
     Err(Error::corrupt("log", detail))
 }
 
+/// Removes the files of a log that nobody can read any more. Beside those of the log that follows they would look like a part of it,
+/// behind a gap.
+pub(crate) fn discard(vfs: &dyn Vfs) -> Result<()> {
+    for name in segments::list(vfs)?.into_iter().map(segments::name) {
+        vfs.remove(&name).map_err(|e| Error::io(format!("removing {name}"), &e))?;
+    }
+    segments::sync_names(vfs)
+}
+
 /// A running log.
 pub(crate) struct Log {
     shared: Arc<Shared>,

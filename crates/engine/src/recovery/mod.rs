@@ -136,7 +136,10 @@ fn recover(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<Recover
     let pools = open_pools(vfs, options, meta, &directory, &pages, stand_in.clone())?;
     let newest = pages.iter().max_by_key(|page| page.lsn).map(|page| (page.pid, page.lsn));
     let Redone { end, records: redo_records, leaves, analysis } = match incarnations.is_empty() {
-        true => Redone::nothing(pages, redo_lsn), // without the directory, the log cannot be read
+        true => {
+            log::discard(&**vfs)?; // without the directory it cannot be read
+            Redone::nothing(pages, redo_lsn)
+        }
         false => {
             let log = StoredLog { vfs, options: meta.log_options(), incarnations: &incarnations };
             // A salvage may have been cut short before it made one.
