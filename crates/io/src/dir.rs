@@ -363,6 +363,8 @@ fn bytes_there(there: &StatVfs, is_root: bool) -> Option<u64> {
 fn begun(count: io::Result<usize>) -> io::Result<usize> {
     match count {
         Err(e) if matches!(e.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock) => Ok(0),
+        // The kernel wanted a thread for it, and could not start one, since signals came meanwhile.
+        Err(e) if e.raw_os_error() == Some(Errno::CANCELED.raw_os_error()) => Ok(0),
         count => count,
     }
 }
@@ -455,6 +457,14 @@ mod tests {
     use std::process;
     use std::sync::mpsc::channel;
     use std::time::Duration;
+
+    /// What the kernel has cancelled, since signals kept it from starting a thread for it, is gone on with.
+    #[test]
+    fn a_cancelled_transfer_is_gone_on_with() {
+        let cancelled = io::Error::from_raw_os_error(Errno::CANCELED.raw_os_error());
+        assert_eq!(begun(Err(cancelled)).expect("no failure of the device"), 0);
+        begun(Err(Errno::IO.into())).expect_err("a failure of the device");
+    }
 
     /// I1 for directories: nobody knows whether the one that is there is durable.
     #[test]
