@@ -9,18 +9,51 @@ use foreshore::Savepoint;
 use foreshore_bindings::{TransactionHandle, Unattached, transact, transaction_options};
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A read-write transaction: what it does happens as a whole or not at all, and as if nobody else were there.
 pub struct Tx {
     handle: TransactionHandle,
-    /// Their numbers in C are their places here.
-    savepoints: Mutex<Vec<Savepoint>>,
+    savepoints: Mutex<Savepoints>,
 }
 
 impl Tx {
     fn new(handle: TransactionHandle) -> Self {
         Self { handle, savepoints: Mutex::default() }
+    }
+
+    /// Held as long as the transaction is asked for its place, or goes back to one: so their order is that of their numbers.
+    fn savepoints(&self) -> MutexGuard<'_, Savepoints> {
+        self.savepoints.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The places that C knows by numbers, as many as differ: a loop that goes back each time takes no memory.
+#[derive(Default)]
+struct Savepoints {
+    /// How many numbers C has.
+    numbers: u64,
+    /// Each with its first number, in their order: up to the next one's they stand for it, too.
+    places: Vec<(u64, Savepoint)>,
+}
+
+impl Savepoints {
+    /// A number for `place`, where the transaction is now.
+    fn number(&mut self, place: Savepoint) -> u64 {
+        let number = self.numbers;
+        self.numbers += 1;
+        if self.places.last().is_none_or(|(_, last)| *last != place) {
+            self.places.push((number, place));
+        }
+        number
+    }
+
+    /// Where in `places` this number's is.
+    fn find(&self, number: u64) -> Result<usize, Failure> {
+        if number >= self.numbers {
+            return Err(Failure::argument("the transaction has no such savepoint"));
+        }
+        Ok(self.places.partition_point(|(first, _)| *first <= number) - 1)
     }
 }
 
@@ -66,11 +99,9 @@ pub extern "C" fn fs_tx_number(tx: Option<&Tx>) -> u64 {
 pub extern "C" fn fs_savepoint(tx: Option<&Tx>, out: Option<&mut MaybeUninit<u64>>) -> c_int {
     guard(|| {
         let tx = there(tx, "tx")?;
-        let savepoint = tx.handle.savepoint()?;
-        let mut savepoints = tx.savepoints.lock().unwrap_or_else(PoisonError::into_inner);
-        store(out, savepoints.len() as u64)?;
-        savepoints.push(savepoint);
-        Ok(())
+        let mut savepoints = tx.savepoints();
+        let place = tx.handle.savepoint()?;
+        store(out, savepoints.number(place))
     })
 }
 
@@ -80,11 +111,11 @@ pub extern "C" fn fs_savepoint(tx: Option<&Tx>, out: Option<&mut MaybeUninit<u64
 pub extern "C" fn fs_rollback_to(tx: Option<&Tx>, savepoint: u64) -> c_int {
     guard(|| {
         let tx = there(tx, "tx")?;
-        let savepoints = tx.savepoints.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = savepoints.get(savepoint as usize).copied();
-        drop(savepoints);
-        let place = place.ok_or_else(|| Failure::argument("the transaction has no such savepoint"))?;
-        Ok(tx.handle.rollback_to(place)?)
+        let mut savepoints = tx.savepoints();
+        let at = savepoints.find(savepoint)?;
+        tx.handle.rollback_to(savepoints.places[at].1)?;
+        savepoints.places.truncate(at + 1);
+        Ok(())
     })
 }
 
@@ -158,4 +189,44 @@ pub extern "C" fn fs_transact(
         recall_losses(known); // to the `work` that this call may be a part of; then the failure, if this one has lost
         done
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::status::FS_ARGUMENT;
+    use foreshore::{Database, TransactionOptions};
+    use foreshore_bindings::TableHandle;
+
+    fn savepoint(tx: &Tx) -> u64 {
+        let mut number = MaybeUninit::new(u64::MAX);
+        assert_eq!(fs_savepoint(Some(tx), Some(&mut number)), FS_OK);
+        // SAFETY: it was initialized.
+        unsafe { number.assume_init() }
+    }
+
+    #[test]
+    fn savepoints_of_a_long_loop_take_no_memory() {
+        let db = Database::in_memory().unwrap();
+        let table = TableHandle::latest(db.byte_table("t").unwrap());
+        let tx = Tx::new(TransactionHandle::begin(&db, TransactionOptions::new()).unwrap());
+        let inside = table.within(&tx.handle);
+        let (first, mut last) = (savepoint(&tx), 0);
+        for _ in 0..100 {
+            let outer = savepoint(&tx);
+            inside.put(b"k", b"outer").unwrap();
+            last = savepoint(&tx);
+            inside.put(b"k", b"inner").unwrap();
+            assert_eq!(fs_rollback_to(Some(&tx), last), FS_OK);
+            assert_eq!(inside.get(b"k").unwrap().unwrap(), b"outer");
+            assert_eq!(fs_rollback_to(Some(&tx), outer), FS_OK);
+        }
+        assert!(tx.savepoints().places.len() <= 2, "before it began, and since");
+        // Its place is undone: the one before stands for it.
+        inside.put(b"k", b"since").unwrap();
+        assert_eq!(fs_rollback_to(Some(&tx), last), FS_OK);
+        assert!(!inside.contains(b"k").unwrap());
+        assert_eq!(fs_rollback_to(Some(&tx), first), FS_OK);
+        assert_eq!(fs_rollback_to(Some(&tx), last + 1), FS_ARGUMENT);
+    }
 }

@@ -115,7 +115,7 @@ impl State {
 /// assert_eq!(jobs.get(b"newest")?.as_deref(), Some(&b"good"[..]));
 /// # Ok(()) }
 /// ```
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Savepoint {
     /// Numbers are unique within a database only; the salt of its log tells one that is open from another.
     database: u64,
