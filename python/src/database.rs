@@ -9,7 +9,9 @@ use crate::snapshot::Snapshot;
 use crate::table::Table;
 use crate::transaction::Transaction;
 use foreshore::Error;
-use foreshore_bindings::{TableHandle, TransactionHandle, table_options, transact, transaction_options};
+use foreshore_bindings::{
+    TableHandle, TransactionHandle, backup, table_options, transact, transaction_options,
+};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -186,7 +188,7 @@ impl Database {
     fn backup<'py>(&self, py: Python<'py>, path: PathBuf) -> PyResult<Bound<'py, PyAny>> {
         // Through a handle: a backup may take long, and `close` must not wait for it.
         let database = self.handle(py)?;
-        let copied = py.detach(|| database.backup(&path)).or_raise(py)?;
+        let copied = py.detach(|| backup(&database, &path)).or_raise(py)?;
         from_json(py, &copied)
     }
 

@@ -165,6 +165,8 @@ def test_backup(path, tmp_path):
         assert (copied["tables"], copied["rows"]) == (1, 2)
         with pytest.raises(foreshore.Incompatible):
             db.backup(copy)
+        with pytest.raises(foreshore.Argument, match="name a directory"):
+            db.backup(":memory:")
     with pytest.raises(foreshore.Closed):
         db.backup(tmp_path / "late")
     with foreshore.open(copy, create=False) as db:

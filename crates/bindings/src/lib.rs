@@ -10,6 +10,6 @@ mod rows;
 mod transaction;
 
 pub use handle::TableHandle;
-pub use options::{Options, open, table_options, transaction_options};
+pub use options::{Options, backup, open, table_options, transaction_options};
 pub use rows::{Bounds, Rows};
 pub use transaction::{Host, TransactionHandle, Unattached, WriteCount, loser, transact};

@@ -4,7 +4,7 @@
 //! in any binding.
 
 use foreshore::{
-    Builder, Database, Durability, Error, Index, Isolation, Result, TableOptions, TransactionOptions,
+    Builder, Copied, Database, Durability, Error, Index, Isolation, Result, TableOptions, TransactionOptions,
 };
 use parse_size::parse_size;
 use std::path::Path;
@@ -62,6 +62,17 @@ pub fn open(path: &Path, options: &Options) -> Result<Database> {
         };
     }
     set(Database::builder(), options, &OPEN)?.open(path)
+}
+
+/// Copies `db` into the directory `path`, where [`open`] must find the copy.
+///
+/// Errors: as [`Database::backup`]; [`Error::Argument`] for `:memory:`.
+pub fn backup(db: &Database, path: &Path) -> Result<Copied> {
+    if path == Path::new(IN_MEMORY) {
+        let told = format!("{IN_MEMORY:?} opens a new database in memory, never a backup; name a directory");
+        return Err(Error::Argument(told));
+    }
+    db.backup(path)
 }
 
 /// What to make a table with.
@@ -182,5 +193,17 @@ mod tests {
         let db = open(&absent, &pairs(&[("cache_bytes", "2MiB"), ("ring_bytes", "128KiB")])).unwrap();
         assert_eq!(db.stats().pool_frames, (2 << 20) / 8192);
         assert!(open(Path::new(IN_MEMORY), &pairs(&[("cache_bytes", "2MiB")])).is_err());
+    }
+
+    /// Nobody could open it by that name.
+    #[test]
+    fn no_backup_goes_where_a_database_in_memory_is_opened() {
+        let db = open(Path::new(IN_MEMORY), &[]).unwrap();
+        let refused = backup(&db, Path::new(IN_MEMORY));
+        let _ = std::fs::remove_dir_all(IN_MEMORY); // if it was made
+        let told = "\":memory:\" opens a new database in memory, never a backup; name a directory";
+        assert!(matches!(refused, Err(Error::Argument(text)) if text == told));
+        let dir = tempfile::tempdir().unwrap();
+        backup(&db, &dir.path().join(IN_MEMORY)).unwrap();
     }
 }

@@ -473,6 +473,7 @@ static void backups(const fs_db *db, const fs_table *table, const char *path) {
   EXPECT(fs_backup(db, copy, &value) == FS_OK && value.len > 2 && value.data[0] == '{');
   EXPECT(fs_backup(db, copy, NULL) == FS_INCOMPATIBLE);
   EXPECT(fs_backup(db, NULL, NULL) == FS_ARGUMENT && fs_backup(NULL, copy, NULL) == FS_ARGUMENT);
+  EXPECT(fs_backup(db, ":memory:", NULL) == FS_ARGUMENT && strstr(fs_errmsg(), "name a directory"));
   put(table, "copied", "changed since");
   EXPECT(fs_open(copy, NULL, &copied) == FS_OK && fs_open_table(copied, "t", NULL, &rows) == FS_OK);
   EXPECT(fs_get(rows, FS_STR("copied"), &value) == FS_OK && holds(&value, "yes"));

@@ -245,7 +245,7 @@ int fs_check(const fs_db *db,
 // by `fs_open`, and may be given to the next backup. Stores in `json`, unless that is NULL, how much was copied.
 //
 // Statuses: FS_INCOMPATIBLE if the directory holds anything, FS_SNAPSHOT_TOO_OLD if the rows changed meanwhile outgrew
-// `old_version_bytes`, FS_CORRUPT, FS_FULL, FS_IO.
+// `old_version_bytes`, FS_CORRUPT, FS_FULL, FS_IO, FS_ARGUMENT for ":memory:", by which `fs_open` would not find the copy.
 int fs_backup(const fs_db *db,
               const char *path,
               fs_buf *json);

@@ -6,7 +6,7 @@ use crate::options::Options;
 use crate::status::{FS_ABSENT, FS_OK, Failure, answer, guard, guard_free};
 use crate::table::Table;
 use foreshore::Database;
-use foreshore_bindings::{TableHandle, open, table_options};
+use foreshore_bindings::{TableHandle, backup, open, table_options};
 use std::ffi::{OsStr, c_char, c_int};
 use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
@@ -128,13 +128,13 @@ pub extern "C" fn fs_check(db: Option<&Db>, json: Option<&mut Buf>) -> c_int {
 /// by `fs_open`, and may be given to the next backup. Stores in `json`, unless that is NULL, how much was copied.
 ///
 /// Statuses: FS_INCOMPATIBLE if the directory holds anything, FS_SNAPSHOT_TOO_OLD if the rows changed meanwhile outgrew
-/// `old_version_bytes`, FS_CORRUPT, FS_FULL, FS_IO.
+/// `old_version_bytes`, FS_CORRUPT, FS_FULL, FS_IO, FS_ARGUMENT for ":memory:", by which `fs_open` would not find the copy.
 #[unsafe(no_mangle)]
 pub extern "C" fn fs_backup(db: Option<&Db>, path: *const c_char, json: Option<&mut Buf>) -> c_int {
     guard(|| {
         // SAFETY: C promises a terminated string, or NULL.
         let path = OsStr::from_bytes(unsafe { c_str(path, "path")? }.to_bytes());
-        let copied = there(db, "db")?.database.backup(path)?;
+        let copied = backup(&there(db, "db")?.database, path.as_ref())?;
         if let Some(json) = json {
             json.set(serde_json::to_vec(&copied).map_err(not_json)?);
         }
