@@ -5,7 +5,7 @@ use crate::interpreter::{ALL, calling};
 use crate::kind::Kinds;
 use crate::lease::{Lease, Leases};
 use crate::rows::{Part, RowIterator, Rows};
-use foreshore::{Database, Error, Result};
+use foreshore::{Database, Result};
 use foreshore_bindings::{Bounds, TableHandle};
 use pyo3::Borrowed;
 use pyo3::exceptions::{PyKeyError, PyTypeError};
@@ -310,10 +310,7 @@ impl Table {
     /// Removes ``key``; says whether it was there.
     fn remove(&self, key: &Bound<'_, PyAny>) -> PyResult<bool> {
         let encoded = self.kinds.encode_key(key)?;
-        self.with(key.py(), 1, |table| match table.remove(&encoded) {
-            Err(Error::KeyTooLong { .. }) => Ok(false), // no row has it: it is as absent as for who reads
-            done => done,
-        })
+        self.with(key.py(), 1, |table| table.remove(&encoded))
     }
 
     fn __delitem__(&self, key: &Bound<'_, PyAny>) -> PyResult<()> {

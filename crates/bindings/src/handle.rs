@@ -135,12 +135,16 @@ impl TableHandle {
         }
     }
 
-    /// Removes `key`; says whether it was there.
+    /// Removes `key`; says whether it was there. One that is too long for any row was not: it is as absent as for who reads.
     pub fn remove(&self, key: &[u8]) -> Result<bool> {
-        match &self.through {
+        let done = match &self.through {
             Through::Latest => self.table.remove(key),
             Through::Transaction(tx) => tx.write(|tx| tx.bytes(&self.table).remove(key)),
             Through::Snapshot(_) => Err(read_only()),
+        };
+        match done {
+            Err(Error::KeyTooLong { .. }) => Ok(false),
+            done => done,
         }
     }
 
@@ -329,6 +333,20 @@ mod tests {
             assert!(matches!(refused, Some(Error::Argument(_))), "{refused:?}");
         }
         assert!(!table.contains(b"k").unwrap());
+    }
+
+    #[test]
+    fn no_row_has_a_key_that_is_too_long() {
+        let (db, table) = database();
+        let tx = TransactionHandle::begin(&db, TransactionOptions::new()).unwrap();
+        let (inside, too_long) = (table.within(&tx), [b'k'; 1025]);
+        for table in [&table, &inside] {
+            assert!(matches!(table.put(&too_long, b""), Err(Error::KeyTooLong { .. })));
+            assert!(!table.contains(&too_long).unwrap());
+            assert!(!table.remove(&too_long).unwrap());
+        }
+        tx.commit().unwrap();
+        assert!(matches!(inside.remove(&too_long), Err(Error::Ended)));
     }
 
     #[test]

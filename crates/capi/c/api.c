@@ -528,6 +528,8 @@ static void mistakes(const char *path) {
   EXPECT(fs_get(table, FS_STR("k"), NULL) == FS_ARGUMENT && fs_get(table, FS_BYTES(NULL, 1), NULL) == FS_ARGUMENT);
   char long_key[1025] = {0};
   EXPECT(fs_put(table, FS_BYTES(long_key, sizeof long_key), FS_STR("")) == FS_KEY_TOO_LONG);
+  EXPECT(fs_contains(table, FS_BYTES(long_key, sizeof long_key)) == FS_ABSENT);
+  EXPECT(fs_remove(table, FS_BYTES(long_key, sizeof long_key)) == FS_ABSENT);
   fs_db_free(db);
   EXPECT(fs_put(table, FS_STR("k"), FS_STR("kept open")) == FS_OK);
   fs_table_free(table);

@@ -326,7 +326,7 @@ int fs_bulk_load(const fs_table *table,
 // Sets the value of `key` unless it has one: then FS_EXISTS. Otherwise as `fs_put`.
 int fs_insert(const fs_table *table, fs_bytes key, fs_bytes value);
 
-// Removes `key`; FS_ABSENT if it was not there.
+// Removes `key`; FS_ABSENT if it was not there, as is one that is too long.
 int fs_remove(const fs_table *table, fs_bytes key);
 
 // Removes the rows from `from` to `to`, in byte order; NULL is no limit. All or none, and as of one moment. How many they

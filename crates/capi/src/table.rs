@@ -169,7 +169,7 @@ pub extern "C" fn fs_insert(table: Option<&Table>, key: Bytes, value: Bytes) -> 
     })
 }
 
-/// Removes `key`; FS_ABSENT if it was not there.
+/// Removes `key`; FS_ABSENT if it was not there, as is one that is too long.
 #[unsafe(no_mangle)]
 pub extern "C" fn fs_remove(table: Option<&Table>, key: Bytes) -> c_int {
     answer(|| Ok(if there(table, "table")?.handle.remove(key.get()?)? { FS_OK } else { FS_ABSENT }))
