@@ -63,6 +63,14 @@ impl<'t> Part<'t> {
     }
 }
 
+/// A key that is too long for any row is as absent for who removes it as for who reads.
+pub fn absent_if_too_long(removed: Result<bool, Error>) -> Result<bool, Error> {
+    match removed {
+        Err(Error::KeyTooLong { .. }) => Ok(false),
+        removed => removed,
+    }
+}
+
 /// Rows of a table.
 pub struct Rows<'p> {
     rows: TransactionBytes<'p>,
@@ -104,7 +112,7 @@ impl Rows<'_> {
 
     /// Removes `key`; says whether it was there.
     pub fn remove(&self, key: &[u8]) -> Result<bool, Error> {
-        let done = self.rows.remove(key)?;
+        let done = absent_if_too_long(self.rows.remove(key))?;
         self.part.weigh(REMOVED * usize::from(done));
         self.part.note(self.part.watches.is_met(self.table, key, done, false));
         Ok(done)

@@ -9,7 +9,7 @@ use crate::counters::Counters;
 use crate::fingerprint::Fingerprint;
 use crate::reply::Protocol;
 use crate::request::OwnedArgs;
-use crate::rows::{Part, Rows};
+use crate::rows::{Part, Rows, absent_if_too_long};
 use crate::shared::{Open, Place, Shared, Target};
 use crate::together::Kind;
 use crate::watches::Watches;
@@ -286,10 +286,11 @@ impl Session {
 
     /// Removes `key`; says whether it was there.
     pub fn remove(&mut self, shared: &Shared, key: &[u8]) -> Result<bool, Error> {
-        let done = match &self.transaction {
+        let removed = match &self.transaction {
             Some(transaction) => transaction.bytes(self.target.table()).remove(key),
             None => self.target.writer(shared).remove(key),
-        }?;
+        };
+        let done = absent_if_too_long(removed)?;
         self.weight += REMOVED * usize::from(done);
         self.tells_of_write();
         Ok(self.note(key, done, false))

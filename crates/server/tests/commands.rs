@@ -99,6 +99,30 @@ fn large_values() {
     assert_eq!(c.call("EXISTS a b k"), Int(1));
 }
 
+/// No row has a key that is too long: who removes it finds what a reader finds, and other keys go all the same.
+#[test]
+fn keys_that_are_too_long_are_absent() {
+    let server = Running::new();
+    let mut c = server.client();
+    let long = vec![b'x'; 1025];
+    for transaction in [None, Some(("KV.BEGIN", "KV.COMMIT"))] {
+        if let Some((begin, _)) = transaction {
+            assert_eq!(c.call(begin), ok());
+        }
+        assert_eq!(c.call_args(&[b"EXISTS", &long]), Int(0));
+        assert_eq!(c.call_args(&[b"GETDEL", &long]), Null);
+        c.call("MSET a 1 b 2");
+        for removal in [b"DEL".as_slice(), b"UNLINK"] {
+            assert_eq!(c.call_args(&[removal, &long]), Int(0));
+        }
+        assert_eq!(c.call_args(&[b"DEL", b"a", &long, b"b"]), Int(2));
+        assert_eq!(c.call("EXISTS a b"), Int(0));
+        if let Some((_, commit)) = transaction {
+            assert_eq!(c.call(commit), ok());
+        }
+    }
+}
+
 /// A key that is too long fails the whole MSET.
 #[test]
 fn mset_is_all_or_nothing() {
