@@ -15,6 +15,7 @@
 
 use crate::blob::{self, BlobId};
 use crate::core::Core;
+use crate::error::Error;
 use crate::lock::{Name, Owner};
 use crate::tree::Tree;
 use crate::txn::{Ghost, Spill};
@@ -362,13 +363,15 @@ impl Core {
     /// A ghost that somebody has locked, or that could not be removed for want of space, stays for the next time, and so does a large
     /// value that a snapshot may see. Was there none?
     fn try_to_clear(&self, batch: &mut Batch) -> bool {
-        if let Some(spill) = batch.spill.take() {
-            self.purge_spilled(&spill, batch);
-            self.txns.spills.free(&spill);
+        if let Some(spill) = &batch.spill
+            && let Some(locked) = self.purge_spilled(spill, batch.author)
+        {
+            batch.ghosts.extend(locked);
+            batch.spill.take().inspect(|spill| self.txns.spills.free(spill));
         }
         self.purge(&mut batch.ghosts, None);
         self.reap(batch);
-        batch.ghosts.is_empty() && batch.blobs.is_empty()
+        batch.ghosts.is_empty() && batch.blobs.is_empty() && batch.spill.is_none()
     }
 
     /// Reaps the large values of a batch; keeps those that a snapshot may see, or that somebody has locked.
@@ -380,23 +383,26 @@ impl Core {
         blobs.retain(|(chunks, id)| is_seen(*id) || !matches!(blob::reap(chunks, *id, author), Ok(true)));
     }
 
-    /// Removes the ghosts of those rows that a transaction has spilled, and removed; those that somebody has locked are left to the batch.
-    /// Where there is no space for that, or the spill cannot be read, what is left stays until its leaf is full.
-    fn purge_spilled(&self, spill: &Spill, batch: &mut Batch) {
-        let (author, mut ghosts) = (batch.author, Vec::with_capacity(SPILLED_AT_ONCE));
+    /// Removes the ghosts of those rows that a transaction has spilled, and removed. Returns those that somebody has locked; `None` if there
+    /// is no space to remove them, or the spill cannot be read now: then it is still needed, as nothing else notes them. One that is damaged
+    /// is not: what is left stays until its leaf is full.
+    fn purge_spilled(&self, spill: &Spill, author: u64) -> Option<Vec<Ghost>> {
+        let (mut ghosts, mut locked) = (Vec::with_capacity(SPILLED_AT_ONCE), Vec::new());
         let mut purge = |ghosts: &mut Vec<Ghost>| {
             self.purge(ghosts, None);
-            batch.ghosts.append(ghosts);
-        };
-        let _ = spill.each_with_ghosts(|tree, key| {
-            ghosts.push(Ghost { tree: tree.clone(), key: key.into(), author });
-            if ghosts.len() < SPILLED_AT_ONCE {
-                return ControlFlow::Continue(());
-            }
-            purge(&mut ghosts);
+            locked.append(ghosts);
             if self.log.room().is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        };
+        let mut all = ControlFlow::Continue(());
+        let shown = spill.each_with_ghosts(|tree, key| {
+            ghosts.push(Ghost { tree: tree.clone(), key: key.into(), author });
+            if ghosts.len() == SPILLED_AT_ONCE {
+                all = purge(&mut ghosts);
+            }
+            all
         });
-        purge(&mut ghosts);
+        let had_room = all.is_continue() && purge(&mut ghosts).is_continue();
+        (had_room && matches!(shown, Ok(()) | Err(Error::Corrupt { .. }))).then_some(locked)
     }
 
     /// Removes those of these ghosts that nobody but `owner` has locked; keeps the others.
@@ -430,10 +436,14 @@ impl Core {
 mod tests {
     use super::*;
     use crate::lock::{CommitStamp, KeyTable, Spares};
+    use crate::tree::testing::comes_true;
     use crate::tree::{Intent, PATIENCE};
     use crate::txn::{Snapshot, Txn};
-    use crate::{ByteTable, Database};
+    use crate::{ByteTable, Database, Durability};
     use foreshore_base::TableId;
+    use foreshore_base::sync::AtomicBool;
+    use foreshore_io::MemVfs;
+    use foreshore_io::sim::{Call, Intercepted};
 
     /// A snapshot needs what was replaced by one commit, and nobody what was replaced by an earlier one, which came to the same
     /// queue later.
@@ -552,5 +562,42 @@ mod tests {
         txn.commit().unwrap();
         keys.clear_images(name, commit, Lsn::MAX);
         [old, since].iter().for_each(|snapshot| core.txns.close_snapshot(snapshot));
+    }
+
+    /// What a transaction has removed, and noted on disk, is still to be removed when a full disk has space again.
+    #[test]
+    fn ghosts_that_are_noted_on_disk_wait_for_space() {
+        let is_full = Arc::new(AtomicBool::new(false));
+        let its = is_full.clone();
+        let disk = Intercepted::new(MemVfs::new(), move |call, name, go| {
+            let takes_space = matches!(call, Call::Allocate | Call::Rename) && name.starts_with("wal");
+            match takes_space && its.load(Relaxed) {
+                true => Err(std::io::ErrorKind::StorageFull.into()),
+                false => go(),
+            }
+        });
+        let small = Database::builder().leaf_bytes(4096).cache_bytes(4 << 20).durability(Durability::Relaxed);
+        let small = small.ring_bytes(64 << 10).segment_bytes(64 << 10).log_bytes(64 << 10);
+        let db = small.open_on(Arc::new(disk)).unwrap();
+        let (table, other) = (db.byte_table("t").unwrap(), db.byte_table("other").unwrap());
+        table.put_many(&(0..5000_u16).map(|row| (row.to_be_bytes(), [7; 100])).collect::<Vec<_>>()).unwrap();
+        let snapshot = db.snapshot().unwrap();
+        table.remove_range(..).unwrap();
+        is_full.store(true, Relaxed);
+        while other.put(b"row", &[7; 100]).is_ok() {}
+        drop(snapshot);
+        let try_all = || {
+            table.tree.core().sweep_all();
+            table.tree.core().retry_stuck(|_| true);
+        };
+        (0..10).for_each(|_| try_all());
+        is_full.store(false, Relaxed);
+        let ghosts = || db.check().unwrap().tables.iter().map(|table| table.ghosts).sum::<u64>();
+        let are_gone = || {
+            try_all();
+            ghosts() == 0
+        };
+        assert!(comes_true(are_gone), "{} ghosts", ghosts());
+        assert!(table.tree.core().txns.spills.tables().is_empty());
     }
 }
