@@ -3,8 +3,8 @@
 use foreshore::Database;
 use foreshore_io::MemVfs;
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 
 static LIVE: AtomicUsize = AtomicUsize::new(0);
 static PEAK: AtomicUsize = AtomicUsize::new(0);
@@ -31,26 +31,58 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
+/// What is allocated is counted for all threads together, so the tests take turns.
+static TURN: Mutex<()> = Mutex::new(());
+
+fn open(disk: &Arc<MemVfs>) -> Database {
+    Database::builder().leaf_bytes(4096).cache_bytes(1 << 20).open_on(disk.clone()).unwrap()
+}
+
+/// What an opening takes at most, beside what stays.
+fn peak_of_opening(disk: &Arc<MemVfs>) -> (usize, Database) {
+    PEAK.store(LIVE.load(Relaxed), Relaxed);
+    let db = open(disk);
+    (PEAK.load(Relaxed).saturating_sub(LIVE.load(Relaxed)), db)
+}
+
 #[test]
 fn an_opening_takes_little_for_each_leaf() {
     const LEAVES: usize = 30_000;
+    let _turn = TURN.lock();
     let disk = Arc::new(MemVfs::new());
-    let open = || Database::builder().leaf_bytes(4096).cache_bytes(1 << 20).open_on(disk.clone()).unwrap();
-    // More than stays open.
-    let peak_of_opening = || {
-        PEAK.store(LIVE.load(Relaxed), Relaxed);
-        let db = open();
-        (PEAK.load(Relaxed).saturating_sub(LIVE.load(Relaxed)), db)
-    };
-    open().close().unwrap();
-    let (of_an_empty_one, db) = peak_of_opening();
+    open(&disk).close().unwrap();
+    let (of_an_empty_one, db) = peak_of_opening(&disk);
     let rows = (0..4 * LEAVES as u32).map(|n| (n.to_be_bytes(), [7; 900]));
     db.byte_table("t").unwrap().bulk_load(rows).unwrap();
     let leaves = db.stats().pages as usize;
     assert!(leaves >= LEAVES);
     db.close().unwrap();
-    let (peak, _db) = peak_of_opening();
+    let (peak, _db) = peak_of_opening(&disk);
     let bytes_a_leaf = peak.saturating_sub(of_an_empty_one) / leaves;
     println!("{bytes_a_leaf} bytes a leaf");
     assert!(bytes_a_leaf < 140, "{bytes_a_leaf} bytes a leaf");
+}
+
+/// One that has prepared gets its locks and images back, of which few are in memory.
+#[test]
+fn a_large_prepared_transaction_takes_little() {
+    const ROWS: u32 = 20_000;
+    let _turn = TURN.lock();
+    let disk = Arc::new(MemVfs::new());
+    let rows = |value: u8| (0..ROWS).map(move |n| (n.to_be_bytes(), [value; 1000]));
+    let db = open(&disk);
+    let table = db.byte_table("t").unwrap();
+    table.bulk_load(rows(1)).unwrap();
+    let tx = db.begin().unwrap();
+    rows(2).for_each(|(key, value)| tx.bytes(&table).put(&key, &value).unwrap());
+    tx.prepare("gid").unwrap();
+    drop(table);
+    db.close().unwrap();
+    let (peak, db) = peak_of_opening(&disk);
+    println!("{} KiB", peak >> 10);
+    let of_all_rows = ROWS as usize * 1000;
+    assert!(peak < of_all_rows / 2, "{peak} bytes");
+    db.rollback_prepared("gid").unwrap();
+    let table = db.byte_table("t").unwrap();
+    assert!(table.range(..).map(Result::unwrap).all(|(_, value)| value == [1; 1000]));
 }

@@ -70,7 +70,7 @@ fn is_undone(txn: &Txn, tree: &Tree, change: &Change<'_>) -> bool {
     change.key().is_some_and(|key| tree.newest_cell(key).is_ok_and(is_not_its))
 }
 
-/// Rows as they were before the records that were read so far.
+/// Rows as they were before the records that were read so far, but for those of which the first was read.
 type Before = HashMap<(TableId, Vec<u8>), Option<Vec<u8>>>;
 
 /// Gives a transaction from before a restart that has prepared, or cannot be undone yet, its locks back, and its room in the log; and
@@ -195,7 +195,11 @@ fn restore_row(
     {
         tree.restore_image(txn, key, replaced.as_deref())?;
     }
-    *value = replaced.flatten();
+    if write.first {
+        before.remove(&(tree.id, key.to_vec())); // no record before it is of this row
+    } else {
+        *value = replaced.flatten();
+    }
     Ok(())
 }
 
