@@ -184,7 +184,11 @@ impl Spills {
             true => self.listed.lock().iter().filter_map(of_table).collect(),
             false => return false,
         };
-        hidden.iter().any(|hidden| !matches!(hidden.rows.newest_cell(key), Ok(None)))
+        let has_value = |hidden: &Arc<Hidden>| match hidden.rows.newest_cell(key) {
+            Ok(Some((version, _))) => !version.is_ghost(),
+            unknown => unknown.is_err(),
+        };
+        hidden.iter().any(has_value)
     }
 
     /// Its transaction has committed here. To be called before that gives its slot back.
@@ -492,6 +496,51 @@ mod tests {
             is_over.store(true, SeqCst);
         });
         assert!(comes_true(|| table.tree.core().txns.spills.tables().is_empty()));
+    }
+
+    /// Who waits for a row that is undone does not wait until hidden tables are freed.
+    #[test]
+    fn what_is_undone_is_given_back_before_its_spill_is_freed() {
+        let (db, table) = database();
+        let core = table.tree.core().clone();
+        let tx = db.begin().unwrap();
+        (0..50_u8).for_each(|row| tx.bytes(&table).put(&[row], &[7; 20]).unwrap());
+        assert!(core.txns.spills.any());
+        let first = core.txns.keys.name(table.tree.id, &[0]);
+        assert!(!core.txns.keys.is_quiet(first, None), "it was locked before there was a spill");
+        std::thread::scope(|scope| {
+            let held = core.txns.spills.keep_from_freeing();
+            let rollback = scope.spawn(|| tx.rollback());
+            let is_free = comes_true(|| core.txns.keys.is_quiet(first, None));
+            drop(held);
+            rollback.join().unwrap().unwrap();
+            assert!(is_free, "the row is locked");
+        });
+        assert!(!core.txns.spills.any());
+    }
+
+    /// Ghosts of others that a rollback brings back, and that nobody sees, wait for no snapshot.
+    #[test]
+    fn ghosts_that_are_brought_back_go_at_once() {
+        let (db, table) = database();
+        let rows: Vec<_> = (0..30_u8).map(|row| [row]).collect();
+        rows.iter().for_each(|row| table.put(row, b"before").unwrap());
+        let before = db.snapshot().unwrap();
+        rows.iter().for_each(|row| assert!(table.remove(row).unwrap()));
+        let tx = db.begin().unwrap();
+        (0..50_u8).for_each(|row| tx.bytes(&table).put(&[200, row], &[7; 20]).unwrap());
+        rows.iter().for_each(|row| tx.bytes(&table).put(row, b"undone").unwrap());
+        let _since = db.snapshot().unwrap();
+        drop(before);
+        let (id, core) = (table.tree.id, table.tree.core());
+        let is_kept = |row: &[u8]| core.txns.keys.is_value_kept(core.txns.keys.name(id, row), id, row);
+        let is_needed = || {
+            core.sweep_all();
+            rows.iter().any(|row| is_kept(row))
+        };
+        assert!(comes_true(|| !is_needed()));
+        tx.rollback().unwrap();
+        assert_eq!(db.check().unwrap().tables[1].ghosts, 0);
     }
 
     /// What a crash leaves of hidden tables goes with the next opening, and their numbers are given again.

@@ -563,8 +563,11 @@ impl Txn {
         let record = core.log.reserve(self.body.len());
         let at = record.start();
         core.log.fill(record, &self.body);
-        self.spill.take().inspect(|spill| core.txns.spills.free(spill));
+        let spill = self.spill.take();
         self.leave_garbage(id, at);
+        // This may wait, and take long, and so has its locks given back before. No row names it any more: who comes to one does not ask the
+        // spill, though that is listed.
+        spill.inspect(|spill| self.core.txns.spills.free(spill));
         Ok(())
     }
 
