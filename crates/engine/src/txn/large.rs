@@ -10,7 +10,8 @@
 //! - B1: a large transaction has its name locked from before it gives anything back until it has committed, or undone all.
 //! - B2: who has got a lock looks afterwards whether something stands for one there. Whoever gave his back did so after that was to be
 //!   seen, under the latch of the same bucket.
-//! - B3: who waits for a large transaction has given back the lock that he got just before. So he is not in the way of that one.
+//! - B3: who waits for a large transaction has given back the lock that he got just before. So he is not in the way of that one. (If he
+//!   had something of that name before, he keeps all of it, and a deadlock is found as any other.)
 
 use crate::bounds::{RawBounds, is_before, is_beyond};
 use crate::error::Result;
@@ -168,25 +169,47 @@ impl Txn {
         }
     }
 
-    /// It has got a lock in these modes, beside a large transaction, or as one: looks what stands for a lock there (B2), and waits for that.
+    /// [`Txn::lock_name`] of a large one.
     #[cold]
-    pub(super) fn got_beside_large(
+    pub(super) fn lock_as_large(
+        &mut self,
+        tree: &Tree,
+        name: Name,
+        key: Option<&[u8]>,
+        mode: KeyMode,
+        gap: Reach,
+    ) -> Result<()> {
+        if self.has_claimed(tree, name, key, mode, gap)? {
+            return Ok(());
+        }
+        let keys = &self.core.txns.keys;
+        let is_shown = keys.is_shown(self.owner, name); // perhaps because of another row
+        let got = keys.acquire(self.owner, name, mode, gap, self.patience);
+        let granted = got.map_err(|refused| self.lost(tree, name, key, refused))?;
+        let first = self.look_beside_large(tree, (name, granted), key, mode, gap)?;
+        let row = key.filter(|_| mode != KeyMode::None && !is_shown);
+        self.remember(name, first, row.map(|key| (tree.id, key)), gap);
+        Ok(())
+    }
+
+    /// It has got a lock in these modes: looks what stands for that of a large transaction there (B2), and waits for that. Must the name be
+    /// remembered? After an error it is, if need be.
+    #[cold]
+    pub(super) fn look_beside_large(
         &mut self,
         tree: &Tree,
         (name, mut granted): (Name, Granted),
         key: Option<&[u8]>,
         mode: KeyMode,
         gap: Reach,
-    ) -> Result<()> {
-        let row = key.filter(|_| mode != KeyMode::None);
+    ) -> Result<bool> {
         loop {
             tree.note_lock_wait(granted.waited);
-            let in_the_way = row.map_or(Ok(None), |key| self.large_in_the_way(tree, key, mode));
-            let (Ok(Some(number)), Some(key)) = (&in_the_way, row) else {
-                self.remember(name, granted.first, row.map(|key| (tree.id, key)), gap);
-                return in_the_way.map(drop);
-            };
-            self.await_end(*number, tree, key, granted.first.then_some(name))?;
+            let Some(key) = key.filter(|_| mode != KeyMode::None) else { return Ok(granted.first) };
+            let in_the_way = self.large_in_the_way(tree, key, mode);
+            let in_the_way = in_the_way.inspect_err(|_| self.remember(name, granted.first, None, gap))?;
+            let Some(number) = in_the_way else { return Ok(granted.first) };
+            self.await_end(number, tree, key, granted.first.then_some(name))?;
             let again = self.core.txns.keys.acquire(self.owner, name, mode, gap, self.patience);
             granted = again.map_err(|refused| self.lost(tree, name, Some(key), refused))?;
         }

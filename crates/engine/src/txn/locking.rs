@@ -21,8 +21,8 @@ impl Txn {
         mode: KeyMode,
         gap: Reach,
     ) -> Result<()> {
-        if self.is_large() && self.has_claimed(tree, name, key, mode, gap)? {
-            return Ok(());
+        if self.is_large() {
+            return self.lock_as_large(tree, name, key, mode, gap);
         }
         match self.core.txns.keys.acquire(self.owner, name, mode, gap, self.patience) {
             Ok(granted) if !self.core.txns.large.are_any() => {
@@ -32,7 +32,11 @@ impl Txn {
                 tree.note_lock_wait(granted.waited);
                 Ok(())
             }
-            Ok(granted) => self.got_beside_large(tree, (name, granted), key, mode, gap),
+            Ok(granted) => {
+                let first = self.look_beside_large(tree, (name, granted), key, mode, gap)?;
+                self.locks.extend(first.then_some(name));
+                Ok(())
+            }
             Err(refused) => Err(self.lost(tree, name, key, refused)),
         }
     }
