@@ -108,7 +108,7 @@ pub(crate) fn unmark_used(table: &Tree) -> Result<()> {
 pub(crate) fn reap_leftovers(chunks: &Arc<Tree>) -> Result<()> {
     let txns = &chunks.core().txns;
     let is_locked = |id: BlobId| !txns.keys.is_quiet(txns.keys.name(chunks.id, &id.mark_key()), None);
-    let is_claimed = |author| txns.claimant(Version(author), 0).is_some();
+    let is_claimed = |author| chunks.claimant(Version(author), 0).is_some();
     let is_free = |(author, id): &(u64, BlobId)| !is_locked(*id) && !is_claimed(*author);
     for (author, id) in marks(chunks)?.into_iter().filter(is_free) {
         let batch = Batch { blobs: vec![(chunks.clone(), id)], ..Batch::new(Lsn::ZERO, author) };

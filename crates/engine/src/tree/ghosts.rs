@@ -75,7 +75,7 @@ impl Tree {
         let due = version.is_some_and(|version| version.is_ghost() && due(version));
         let keys = &self.core.txns.keys;
         let name = keys.name(self.id, key);
-        let is_claimed = |version| self.core.txns.claimant(version, 0).is_some();
+        let is_claimed = |version| self.claimant(version, 0).is_some();
         let is_free = || !version.is_some_and(is_claimed) || seeded_bug("claim_ghost_purged");
         let quiet = !due || keys.is_quiet(name, owner) && is_free();
         if !due || !quiet {

@@ -65,6 +65,7 @@ use crate::db::Index;
 use crate::error::{Error, Result};
 use crate::leaf::Limits;
 use crate::pool::Pool;
+use crate::txn::LargeOnes;
 use crate::waits::Meter;
 use crossbeam_utils::CachePadded;
 use foreshore_base::TableId;
@@ -98,6 +99,8 @@ pub(crate) struct Tree {
     dropped: AtomicBool,
     /// Transactions that touched the table and have not ended.
     pub users: Users,
+    /// Those among them for whose locks something else stands.
+    pub large_ones: LargeOnes,
     /// Transactions that hold gap locks in it. Apart from what every operation reads.
     pub scanners: CachePadded<AtomicU64>,
     /// Runs of ghosts that some of them have locked, and voids.
@@ -125,6 +128,7 @@ impl Tree {
             index,
             dropped: AtomicBool::new(false),
             users: Users::new(),
+            large_ones: LargeOnes::default(),
             scanners: CachePadded::new(AtomicU64::new(0)),
             spans: Spans::default(),
             lock_waits: Meter::default(),

@@ -73,7 +73,7 @@ impl Tree {
     /// The number of another transaction that has scanned a range with this key, and must have ended before `owner` changes it.
     #[inline]
     pub fn scanned_by(&self, owner: Owner, key: &[u8]) -> Option<u64> {
-        if self.core.txns.large.are_any() { self.spans.range_around(owner, key) } else { None }
+        if self.large_ones.are_any() { self.spans.range_around(owner, key) } else { None }
     }
 }
 

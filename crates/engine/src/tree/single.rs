@@ -269,7 +269,7 @@ impl Tree {
         let Single { owner, key, intent, .. } = *single;
         let place = Place::find(leaf.at.page, key).map_err(|Restart| malformed(leaf.at.page))?;
         let version = place.cell().map(|cell| Version(cell.version));
-        if let Some(number) = version.and_then(|version| self.core.txns.claimant(version, 0)) {
+        if let Some(number) = version.and_then(|version| self.claimant(version, 0)) {
             leaf.latch.release_unchanged();
             return Ok(Attempt::Refused(Obstacle::Held(number)));
         }

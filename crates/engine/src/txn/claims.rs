@@ -22,13 +22,15 @@ use crate::txn::{Txn, Txns};
 use crate::version::{Version, Writer};
 use foreshore_base::seeded_bug;
 
-impl Txns {
-    /// The number of the transaction of this version, if that claims the row: it has another author than `own`, and runs.
+impl Tree {
+    /// The number of the transaction of this version of a row, if that claims the row: it has another author than `own`, and runs.
     #[inline]
     pub fn claimant(&self, version: Version, own: u64) -> Option<u64> {
-        if self.large.are_any() { self.find_claimant(version, own) } else { None }
+        if self.large_ones.are_any() { self.core().txns.find_claimant(version, own) } else { None }
     }
+}
 
+impl Txns {
     #[cold]
     fn find_claimant(&self, version: Version, own: u64) -> Option<u64> {
         let is_txn = matches!(version.writer(), Writer::Txn(_)) && !seeded_bug("claim_overlooked");
@@ -51,8 +53,11 @@ impl Txn {
 
     #[cold]
     fn give_back_claimed(&mut self, tree: &Tree, name: Name, key: &[u8]) {
-        if self.is_fresh(name, (tree.id, key)) && !self.core.txns.keys.release_key(self.owner, name) {
-            self.forget(name);
+        if self.is_fresh(name, (tree.id, key)) {
+            self.stand_out(tree);
+            if !self.core.txns.keys.release_key(self.owner, name) {
+                self.forget(name);
+            }
         }
     }
 
@@ -85,6 +90,7 @@ impl Txn {
         self.grow();
         self.spill_if_large();
         if self.spill.is_some() && self.has_changed(tree, key)? {
+            self.stand_out(tree);
             return Ok(());
         }
         self.lock(tree, key, KeyMode::Exclusive, Reach::NONE)
@@ -93,7 +99,7 @@ impl Txn {
     /// The number of who else claims this row.
     pub(super) fn claimant(&self, tree: &Tree, key: &[u8]) -> Result<Option<u64>> {
         let version = tree.newest_version(key)?;
-        Ok(version.and_then(|version| self.core.txns.claimant(version, self.author())))
+        Ok(version.and_then(|version| tree.claimant(version, self.author())))
     }
 
     /// What it has changed of this row is going to be undone, and nothing of it stays: locks it by a request, if it goes on (C3).

@@ -35,7 +35,7 @@ const LOCKS_REMEMBERED: usize = if cfg!(debug_assertions) { 8 } else { 4096 };
 /// of such a name, then because of the scan that has locked the name first.
 pub(super) type Fresh = BTreeMap<Name, (TableId, Box<[u8]>)>;
 
-/// How many run: nearly always none.
+/// How many there are for whose locks in one table something else stands: nearly always none.
 ///
 /// ORDERING: Relaxed, see B2.
 #[derive(Default)]
@@ -48,17 +48,19 @@ impl LargeOnes {
         self.0.load(Relaxed) != 0
     }
 
-    /// Are there any but, if it `is_large`, the one that asks?
+    /// Are there any but, if `is_one`, who asks?
     #[inline]
-    pub fn are_others(&self, is_large: bool) -> bool {
-        self.0.load(Relaxed) > usize::from(is_large)
+    pub fn are_others(&self, is_one: bool) -> bool {
+        self.0.load(Relaxed) > usize::from(is_one)
     }
 
-    fn begin(&self) {
+    /// One more.
+    pub fn begin(&self) {
         self.0.fetch_add(1, Relaxed);
     }
 
-    fn end(&self) {
+    /// One fewer.
+    pub fn end(&self) {
         self.0.fetch_sub(1, Relaxed);
     }
 }
@@ -84,16 +86,17 @@ impl Txn {
         let txns = &self.core.txns;
         let all = txns.keys.all_of(txns.slots.number(self.owner));
         if txns.keys.try_acquire(self.owner, all, KeyMode::Exclusive, Reach::NONE).is_some() {
-            txns.large.begin();
             self.locks.push(all);
             self.large = Some(Fresh::new());
         }
     }
 
-    /// It has given all back, and ends.
-    pub(super) fn end_large(&mut self) {
-        if self.large.take().is_some() {
-            self.core.txns.large.end();
+    /// Something is going to stand for locks of it in this table: others are to look for that (B2).
+    pub(super) fn stand_out(&mut self, tree: &Tree) {
+        let entered = self.entered_mut(tree);
+        if !entered.stands_out {
+            entered.stands_out = true;
+            tree.large_ones.begin();
         }
     }
 
@@ -157,6 +160,7 @@ impl Txn {
     /// From now on the range is locked as one (G1 in `tree/ranges.rs`).
     #[cold]
     pub fn lock_as_one(&mut self, tree: &Tree, bounds: RawBounds, names: impl Iterator<Item = Name>) {
+        self.stand_out(tree);
         tree.spans.note_range(self.owner, self.core.txns.slots.number(self.owner), bounds.clone());
         let is_within = |key: &[u8]| !is_before(key, &bounds.0) && !is_beyond(key, &bounds.1);
         for name in names {
@@ -217,7 +221,8 @@ impl Txn {
 
     /// The number of another transaction, a large one, that has this row for itself, or keeps others from changing it.
     fn large_in_the_way(&self, tree: &Tree, key: &[u8], mode: KeyMode) -> Result<Option<u64>> {
-        if !self.core.txns.large.are_others(self.is_large()) {
+        let stands_out = self.entered(tree).is_some_and(|entered| entered.stands_out);
+        if !tree.large_ones.are_others(stands_out) {
             return Ok(None);
         }
         let claimant = self.claimant(tree, key)?;

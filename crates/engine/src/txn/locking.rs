@@ -25,7 +25,7 @@ impl Txn {
             return self.lock_as_large(tree, name, key, mode, gap);
         }
         match self.core.txns.keys.acquire(self.owner, name, mode, gap, self.patience) {
-            Ok(granted) if !self.core.txns.large.are_any() => {
+            Ok(granted) if !tree.large_ones.are_any() => {
                 if granted.first {
                     self.locks.push(name);
                 }

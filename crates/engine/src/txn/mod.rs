@@ -99,7 +99,6 @@ pub(crate) struct Txns {
     pub snapshots: Snapshots,
     pub garbage: Garbage,
     pub spills: Spills,
-    pub large: LargeOnes,
     /// A transaction with more images than this spills.
     pub image_bytes_max: u64,
     /// Transactions whose rollback found no space, or could not read what it needed.
@@ -138,7 +137,6 @@ impl Txns {
             snapshots: Snapshots::new(),
             garbage: Garbage::default(),
             spills: Spills::new(),
-            large: LargeOnes::default(),
             image_bytes_max: (old_version_bytes / SPILL_PART).max(SPILL_MIN),
             broken_off: Mutex::default(),
             stranded: OnceLock::new(),

@@ -638,7 +638,7 @@ fn is_removed(txn: &Txn, tree: &Tree, key: &[u8], version: Version) -> bool {
     let is_settled = || txn.view().surely_sees(version); // its own, too
     let is_free = || {
         let is_quiet = txns.keys.is_quiet(txns.keys.name(tree.id, key), Some(txn.owner));
-        is_quiet && txns.claimant(version, txn.author()).is_none()
+        is_quiet && tree.claimant(version, txn.author()).is_none()
     };
     version.is_ghost() && (is_settled() || is_free())
 }

@@ -93,6 +93,8 @@ pub(super) struct Entered {
     active: bool,
     /// Does it hold gap locks there?
     pub scans: bool,
+    /// Does something stand for locks of it there?
+    pub stands_out: bool,
     /// The leaf where it was last, or the transaction before it: often that of the next write, too.
     leaf: PageId,
     /// Was it there twice in a row? Then it is worth a look there first, also for a read.
@@ -108,7 +110,15 @@ pub(crate) struct Savepoint {
 
 impl Entered {
     fn new(tree: &Arc<Tree>) -> Self {
-        Self { id: tree.id, tree: tree.clone(), active: true, scans: false, leaf: PageId::NONE, stays: false }
+        Self {
+            id: tree.id,
+            tree: tree.clone(),
+            active: true,
+            scans: false,
+            stands_out: false,
+            leaf: PageId::NONE,
+            stays: false,
+        }
     }
 }
 
@@ -224,11 +234,11 @@ impl Txn {
         }
     }
 
-    fn entered(&self, tree: &Tree) -> Option<&Entered> {
+    pub(super) fn entered(&self, tree: &Tree) -> Option<&Entered> {
         self.tables.iter().find(|entered| entered.id == tree.id && entered.active)
     }
 
-    fn entered_mut(&mut self, tree: &Tree) -> &mut Entered {
+    pub(super) fn entered_mut(&mut self, tree: &Tree) -> &mut Entered {
         let entered = self.tables.iter_mut().find(|entered| entered.id == tree.id);
         entered.expect("a table is entered before it is used")
     }
@@ -600,9 +610,11 @@ impl Txn {
                 entered.tree.scanners.fetch_sub(1, SeqCst);
             }
             entered.tree.users.leave(self.owner);
-            (entered.active, entered.scans) = (false, false);
+            if entered.stands_out {
+                entered.tree.large_ones.end();
+            }
+            (entered.active, entered.scans, entered.stands_out) = (false, false, false);
         }
-        self.end_large();
         if self.promised > 0 {
             self.core.log.redeem(self.promised);
         }
