@@ -220,7 +220,9 @@ impl Tree {
         if txn.spill().is_some_and(is_spilled) {
             return Ok(());
         }
-        txn.lock_claimed(self, key)?; // whoever has an image has a request
+        if txn.spill().is_some() {
+            txn.lock_claimed(self, key)?; // whoever has an image has a request
+        }
         let name = self.core.txns.keys.name(self.id, key);
         let replaced = if old.is_some() { Version::SETTLED } else { Version::SETTLED.ghost() };
         let (writer, slot, row) = (txn.author(), txn.owner.0, ImageRow::new(key, old));
