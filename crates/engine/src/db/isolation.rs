@@ -1,8 +1,8 @@
 //! What a transaction is promised, and what it waits for.
 
 use crate::db::Transaction;
-use crate::lock::Name;
 use crate::log::Durability;
+use crate::txn::Lost;
 use crate::txn::Txn;
 use foreshore_base::Lsn;
 use std::time::Duration;
@@ -70,7 +70,7 @@ pub struct TransactionOptions {
     /// [`Txn::begin`]'s, then.
     pub(crate) since: Option<Lsn>,
     /// What it gave way to another over, if it did.
-    pub(crate) lost_over: Option<Name>,
+    pub(crate) lost_over: Option<Lost>,
 }
 
 impl Default for TransactionOptions {

@@ -10,10 +10,9 @@ use crate::db::ticket::CommitTicket;
 use crate::db::transaction_bytes::TransactionBytes;
 use crate::db::transaction_table::TransactionTable;
 use crate::error::{Error, Result};
-use crate::lock::Name;
 use crate::log::Durability;
 use crate::spread::Held;
-use crate::txn::{self, Txn};
+use crate::txn::{self, Lost, Txn};
 use crate::waits::lock_or_wait;
 use foreshore_base::Lsn;
 use foreshore_base::sync::AtomicU64;
@@ -64,7 +63,7 @@ pub(crate) struct Shared {
     /// The last of them that gave an error after which the transaction may succeed if it is run again; 0: none did.
     lost: AtomicU64,
     /// What it waited for when it gave way to another.
-    lost_over: OnceLock<Name>,
+    lost_over: OnceLock<Lost>,
     state: Mutex<State>,
 }
 
@@ -150,8 +149,8 @@ impl Transaction {
             core,
         });
         engine.running().enter(owner, &shared);
-        if let Some(name) = options.lost_over {
-            shared.get_in_line(name);
+        if let Some(lost) = options.lost_over {
+            shared.get_in_line(lost);
         }
         Ok(Self { engine, shared })
     }
@@ -446,14 +445,14 @@ impl Shared {
     }
 
     /// [`Txn::get_in_line`]. It can be aborted meanwhile.
-    fn get_in_line(&self, name: Name) {
+    fn get_in_line(&self, lost: Lost) {
         if let State::Running(txn) = &mut *lock_or_wait(&self.state) {
-            txn.get_in_line(name);
+            txn.get_in_line(lost);
         }
     }
 
     /// What it waited for when it gave way to another.
-    pub fn lost_over(&self) -> Option<Name> {
+    pub fn lost_over(&self) -> Option<Lost> {
         self.lost_over.get().copied()
     }
 
@@ -483,8 +482,8 @@ impl Shared {
         }
         match std::mem::replace(state, State::Failed { error: error.clone(), is_told: true }) {
             State::Running(txn) => {
-                if let Some(name) = txn.lost_over() {
-                    let _ = self.lost_over.set(name);
+                if let Some(lost) = txn.lost_over() {
+                    let _ = self.lost_over.set(lost);
                 }
                 let told = txn.roll_back().err().unwrap_or(error);
                 // Who could not be rolled back has its locks, and is not run again.

@@ -303,6 +303,19 @@ impl Requests {
         }
     }
 
+    /// What the owner holds on the name.
+    pub fn held_of(&self, owner: Owner, name: Name) -> (Modes, Reach) {
+        let of = |(_, request): (usize, &Request)| (request.held, request.reach);
+        self.find(owner, name).map_or((Modes::NONE, Reach::NONE), of)
+    }
+
+    /// The owner holds the gap no farther down than that any more.
+    pub fn set_reach(&mut self, owner: Owner, name: Name, reach: Reach) {
+        if let Some((position, _)) = self.find(owner, name) {
+            self.at(position).reach = reach;
+        }
+    }
+
     /// Takes `part` from what the owner, who does not wait, holds on the name. Is there anything left?
     pub fn release_part(&mut self, owner: Owner, name: Name, part: impl FnOnce(Modes) -> Modes) -> bool {
         let Some((position, request)) = self.find(owner, name) else { return false };

@@ -41,6 +41,15 @@ pub(crate) struct KeyTable {
     kept_bytes: [CachePadded<AtomicU64>; IMAGE_STRIPES],
 }
 
+/// What an owner holds of a name.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Held {
+    modes: Modes,
+    reach: Reach,
+    /// Does it [show](super::shown) that it reads the name, perhaps because of another row?
+    pub is_shown: bool,
+}
+
 /// What the images of a writer that commits are stamped with.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CommitStamp {
@@ -257,6 +266,24 @@ impl KeyTable {
             self.grant_waiting(content, name);
         } else {
             self.release_in(bucket, content, owner, name);
+        }
+        left
+    }
+
+    /// What the owner holds of the name.
+    #[cold]
+    pub fn held_of(&self, owner: Owner, name: Name) -> Held {
+        let is_shown = self.shown.find(owner, name).is_some();
+        let (modes, reach) = self.bucket(name).content.latch().at(name).requests.held_of(owner, name);
+        Held { modes: if is_shown { modes.with(Modes::READ) } else { modes }, reach, is_shown }
+    }
+
+    /// Gives back what the owner has got of the name since it held this. Is there anything left, by a request?
+    #[cold]
+    pub fn release_beyond(&self, owner: Owner, name: Name, before: Held) -> bool {
+        let left = self.release_part(owner, name, |held| held.without(before.modes));
+        if left {
+            self.bucket(name).content.latch().at(name).requests.set_reach(owner, name, before.reach);
         }
         left
     }

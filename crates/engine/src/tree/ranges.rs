@@ -17,6 +17,7 @@ use crate::bounds::{RawBounds, as_lower, as_upper, is_before, is_beyond};
 use crate::lock::Owner;
 use crate::tree::Tree;
 use foreshore_base::seeded_bug;
+use std::ops::Bound;
 
 /// Those of one table.
 #[derive(Default)]
@@ -62,6 +63,12 @@ impl Ranges {
         self.noted.retain(|range| range.owner != owner);
     }
 
+    /// Is all from `lower` on to this key in one range of `owner`?
+    pub fn cover(&self, owner: Owner, lower: &Bound<Vec<u8>>, key: &[u8]) -> bool {
+        let mut own = self.noted.iter().filter(|range| range.owner == owner);
+        own.any(|range| as_lower(&range.bounds.0) <= as_lower(lower) && !is_beyond(key, &range.bounds.1))
+    }
+
     /// The transaction of another one than `owner` that has noted a range with this key.
     pub fn around(&self, owner: Owner, key: &[u8]) -> Option<u64> {
         let range = self.noted.iter().find(|range| range.owner != owner && range.holds(key))?;
@@ -81,6 +88,7 @@ impl Tree {
 mod tests {
     use crate::tree::testing::comes_true;
     use crate::{Database, Error, Transaction, TransactionOptions};
+    use foreshore_base::sync::{AtomicBool, AtomicU64, Ordering::SeqCst};
     use std::ops::Bound::*;
     use std::thread;
     use std::time::Duration;
@@ -171,5 +179,91 @@ mod tests {
             }
         });
         assert!(table.range(..).map(Result::unwrap).all(|(_, value)| number(&value) == 30));
+    }
+
+    /// Who waits for the end of one that has scanned keeps what he had read himself, also if he only showed that he read it.
+    #[test]
+    fn who_waits_keeps_what_he_has_read() {
+        for is_popular in [false, true] {
+            let db = Database::in_memory().unwrap();
+            let table = db.byte_table("t").unwrap();
+            (0..200_u8).for_each(|row| table.put(&[row], &[0]).unwrap());
+            let readers: Vec<_> = (0..if is_popular { 10 } else { 0 })
+                .map(|_| {
+                    let reader = db.begin().unwrap();
+                    assert!(reader.bytes(&table).get(&[150]).unwrap().is_some());
+                    reader
+                })
+                .collect();
+            let (small, large) = (db.begin().unwrap(), db.begin().unwrap());
+            let seen = small.bytes(&table).get(&[150]).unwrap().unwrap();
+            readers.into_iter().for_each(|reader| reader.rollback().unwrap());
+            assert_eq!(large.bytes(&table).range(..).map(|row| row.unwrap().1[0]).max(), Some(0));
+            let keys = &table.tree.core().txns.keys;
+            let done = thread::scope(|scope| {
+                let table = &table;
+                let number = large.number();
+                let small = scope.spawn(move || {
+                    small.bytes(table).put(&[150], &[seen[0] + 1]).and_then(|()| small.commit().map(drop))
+                });
+                assert!(comes_true(|| keys.waiting_on(keys.all_of(number)) == 1));
+                assert_eq!(large.bytes(table).get(&[150]).unwrap().as_deref(), Some(&[0][..]));
+                let large = large.bytes(table).put(&[150], &[1]).and_then(|()| large.commit().map(drop));
+                [large, small.join().unwrap()]
+            });
+            let added = done.iter().filter(|done| done.is_ok()).count();
+            assert_eq!(table.get(&[150]).unwrap().unwrap(), [added as u8], "{is_popular}: {done:?}");
+        }
+    }
+
+    /// A writer gets his turn, however many scan one after the other.
+    #[test]
+    fn a_writer_gets_his_turn() {
+        let db = Database::in_memory().unwrap();
+        let table = db.byte_table("t").unwrap();
+        (0..100_u8).for_each(|row| table.put(&[row], b"").unwrap());
+        let (is_over, scans) = (&AtomicBool::new(false), &AtomicU64::new(0));
+        thread::scope(|scope| {
+            let (db, table) = (&db, &table);
+            for n in 0..4 {
+                scope.spawn(move || {
+                    thread::sleep(Duration::from_millis(5 * n));
+                    while !is_over.load(SeqCst) {
+                        let tx = db.begin().unwrap();
+                        let done = tx.bytes(table).range(..).try_for_each(|row| row.map(drop));
+                        thread::sleep(Duration::from_millis(20));
+                        let _ = done.and_then(|()| tx.commit());
+                        scans.fetch_add(1, SeqCst);
+                    }
+                });
+            }
+            let written: Vec<_> = (0..5)
+                .map(|_| {
+                    thread::sleep(Duration::from_millis(30));
+                    let before = scans.load(SeqCst);
+                    let put = db.transact(|tx| tx.bytes(table).put(&[70], b"written"));
+                    put.map(|()| scans.load(SeqCst) - before)
+                })
+                .collect();
+            is_over.store(true, SeqCst);
+            let passed: u64 = written.into_iter().map(Result::unwrap).sum();
+            assert!(passed < 100, "so many scans have gone first: {passed}");
+        });
+    }
+
+    /// What has been scanned is not locked again by who scans it again, and be that while he scans.
+    #[test]
+    fn scans_within_scans_take_few_locks() {
+        let db = Database::in_memory().unwrap();
+        let table = db.byte_table("t").unwrap();
+        table.put_many(&rows()[..600]).unwrap();
+        let tx = db.begin().unwrap();
+        for row in tx.bytes(&table).range(..) {
+            row.unwrap();
+            assert_eq!(tx.bytes(&table).range(..).count(), 600);
+        }
+        let held = table.tree.core().txns.keys.requests();
+        assert!(held < 200, "{held} locks");
+        tx.rollback().unwrap();
     }
 }

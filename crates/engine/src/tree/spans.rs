@@ -138,6 +138,11 @@ impl Spans {
         self.change(|Noted { ranges, .. }| ranges.note(owner, number, bounds));
     }
 
+    /// Has `owner` noted a range with all from `lower` on to this key?
+    pub fn has_scanned(&self, owner: Owner, lower: &Bound<Vec<u8>>, key: &[u8]) -> bool {
+        self.any() && self.noted.lock().ranges.cover(owner, lower, key)
+    }
+
     /// Forgets those that `owner` noted.
     pub fn forget_ranges(&self, owner: Owner) {
         if self.any() {

@@ -105,7 +105,7 @@ impl Tree {
                 Err(Obstacle::Large) => return Ok(None),
                 Err(Obstacle::Full) => self.split(key, intent.value().len())?,
                 Err(Obstacle::Gap(point)) => txn.wait_for_gap(self, point)?,
-                Err(Obstacle::Held(number)) => txn.await_end(number, self, key, None)?,
+                Err(Obstacle::Held(number)) => txn.await_end(number, self, key, txn.patience)?,
                 Err(Obstacle::Absent(page)) => self.await_page(page)?,
             }
         }
@@ -293,7 +293,9 @@ impl Tree {
     /// Is the ghost of a row, which `txn` had put where there was none, and which is undone, gone already? Who spills has too many rows to
     /// note them. Nobody sees such a ghost.
     fn is_purged_at_once(&self, txn: &Txn, key: &[u8], version: Version) -> bool {
-        let is_nobodys = version.writer() == Writer::Anyone && txn.spill().is_some();
+        // Who goes on may have locked the gap below it, by its name.
+        let may_go = txn.is_ending() || !txn.scans(self);
+        let is_nobodys = version.writer() == Writer::Anyone && txn.spill().is_some() && may_go;
         is_nobodys
             && matches!(
                 self.purge(Some(txn.owner), &mut txn.last_leaf(self), key, version.author()),

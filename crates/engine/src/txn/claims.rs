@@ -16,7 +16,7 @@
 use crate::error::Result;
 use crate::leaf::Change;
 use crate::lock::{KeyMode, Name, Reach};
-use crate::tree::Tree;
+use crate::tree::{PATIENCE, Tree};
 use crate::txn::standing::Fate;
 use crate::txn::{Txn, Txns};
 use crate::version::{Version, Writer};
@@ -110,9 +110,9 @@ impl Txn {
         }
     }
 
-    /// Locks a row that it may claim by a request, too.
+    /// Locks a row that it may claim by a request, too. Who has locked it meanwhile gives that back at once, and is waited for.
     pub fn lock_claimed(&mut self, tree: &Tree, key: &[u8]) -> Result<()> {
-        let (keys, patience) = (&self.core.txns.keys, self.patience);
+        let (keys, patience) = (&self.core.txns.keys, self.patience.max(PATIENCE));
         let name = keys.name(tree.id, key);
         let granted = keys.acquire(self.owner, name, KeyMode::Exclusive, Reach::NONE, patience);
         let granted = granted.map_err(|refused| self.lost(tree, name, Some(key), refused))?;
@@ -425,6 +425,70 @@ mod tests {
         });
         let stored: u64 = (0..ROWS).map(|row| number(table.get(&[row]).unwrap())).sum();
         assert_eq!(stored, counted);
+    }
+
+    /// Who becomes large by what it reads, before it has written anything, leaves no image behind that nobody stamps.
+    #[test]
+    fn who_was_large_before_it_wrote_spills_at_once() {
+        let db = Database::in_memory().unwrap();
+        let [table, read] = ["t", "read"].map(|name| db.byte_table(name).unwrap());
+        read.put_many(&rows(b"read")).unwrap();
+        for times in [1, 2] {
+            table.put(b"k", b"before").unwrap();
+            let older = db.begin().unwrap();
+            older.bytes(&read).put(b"other", b"runs").unwrap();
+            let tx = db.begin().unwrap();
+            assert_eq!(tx.bytes(&read).range(..[4, 0]).count(), 1024);
+            (0..times).for_each(|_| tx.bytes(&table).put(b"k", b"after").unwrap());
+            rows(b"").iter().take(30).for_each(|(key, _)| assert!(!tx.bytes(&table).contains(key).unwrap()));
+            tx.commit().unwrap();
+            let others = [(); 20].map(|()| {
+                let other = db.begin().unwrap();
+                other.bytes(&table).put(&other.number().to_le_bytes(), b"runs").unwrap();
+                other
+            });
+            assert_eq!(table.get(b"k").unwrap().as_deref(), Some(&b"after"[..]));
+            drop((others, older));
+            assert_eq!(db.stats().image_bytes, 0);
+        }
+    }
+
+    /// An insertion that is undone leaves its gap closed, if that was read.
+    #[test]
+    fn what_is_undone_keeps_its_gap() {
+        let (db, table) = database();
+        let tx = db.begin().unwrap();
+        change_much(&tx, &db);
+        let before = tx.savepoint().unwrap();
+        tx.bytes(&table).put(&[0, 7, 7], b"undone").unwrap();
+        let bounds = || (Excluded(&[0, 7][..]), Included(&[0, 7, 7][..]));
+        assert_eq!(tx.bytes(&table).range(bounds()).count(), 1);
+        tx.rollback_to(before).unwrap();
+        let phantom = table.with_lock_timeout(Duration::ZERO).insert(&[0, 7, 3], b"phantom");
+        assert!(matches!(phantom, Err(Error::LockTimeout { .. })), "{phantom:?}");
+        assert_eq!(tx.bytes(&table).range(bounds()).count(), 0);
+        tx.rollback().unwrap();
+    }
+
+    /// Who waits for the end of a large transaction is not in the way when that goes back to a savepoint.
+    #[test]
+    fn who_waits_keeps_nothing_that_is_claimed() {
+        let (db, table) = database();
+        let waiter = db.begin().unwrap(); // the older one
+        let tx = db.begin().unwrap();
+        change_much(&tx, &db);
+        let before = tx.savepoint().unwrap();
+        tx.bytes(&table).put(&[0, 7], b"undone").unwrap();
+        assert_eq!(waiter.bytes(&table).range(..[0, 7]).count(), 7, "it has the gap below");
+        let keys = &table.tree.core().txns.keys;
+        thread::scope(|scope| {
+            let table = &table;
+            let seen = scope.spawn(move || waiter.bytes(table).get(&[0, 7]).unwrap());
+            assert!(comes_true(|| keys.waiting_on(keys.all_of(tx.number())) == 1));
+            tx.rollback_to(before).unwrap();
+            tx.commit().unwrap();
+            assert_eq!(seen.join().unwrap().as_deref(), Some(&b"before"[..]));
+        });
     }
 
     /// What looks like the ghost of nobody, as it has no lock, may be a row again.

@@ -10,17 +10,19 @@
 //! - B1: a large transaction has its name locked from before it gives anything back until it has committed, or undone all.
 //! - B2: who has got a lock looks afterwards whether something stands for one there. Whoever gave his back did so after that was to be
 //!   seen, under the latch of the same bucket.
-//! - B3: who waits for a large transaction has given back the lock that he got just before. So he is not in the way of that one. (If he
-//!   had something of that name before, he keeps all of it, and a deadlock is found as any other.)
+//! - B3: who waits for a large transaction gives back what he has just got of that name, but not what he had of it before. So he is not in the
+//!   way of that one, as far as he need not be. Only if he then meets another one's range does he keep it: those who scan later wait behind
+//!   him, as behind anybody who waits for a lock.
 
 use crate::bounds::{RawBounds, is_before, is_beyond};
 use crate::error::Result;
-use crate::lock::{Granted, KeyMode, Name, Reach};
+use crate::lock::{KeyMode, Name, Reach};
 use crate::tree::Tree;
 use crate::txn::Txn;
 use foreshore_base::TableId;
 use foreshore_base::sync::{AtomicUsize, Ordering::Relaxed};
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 /// Who scans, or is restored, and has more locks than that becomes large. (Few, where tests are to meet such.)
 const LOCKS_MAX: usize = if cfg!(debug_assertions) { 50 } else { 1 << 18 };
@@ -173,9 +175,9 @@ impl Txn {
         }
     }
 
-    /// [`Txn::lock_name`] of a large one.
+    /// [`Txn::lock_name`] of a large one, or where something stands for locks of one: who has got the lock looks for that (B2), and waits.
     #[cold]
-    pub(super) fn lock_as_large(
+    pub(super) fn lock_beside_large(
         &mut self,
         tree: &Tree,
         name: Name,
@@ -186,59 +188,66 @@ impl Txn {
         if self.has_claimed(tree, name, key, mode, gap)? {
             return Ok(());
         }
-        let keys = &self.core.txns.keys;
-        let is_shown = keys.is_shown(self.owner, name); // perhaps because of another row
-        let got = keys.acquire(self.owner, name, mode, gap, self.patience);
-        let granted = got.map_err(|refused| self.lost(tree, name, key, refused))?;
-        let first = self.look_beside_large(tree, (name, granted), key, mode, gap)?;
-        let row = key.filter(|_| mode != KeyMode::None && !is_shown);
-        self.remember(name, first, row.map(|key| (tree.id, key)), gap);
-        Ok(())
-    }
-
-    /// It has got a lock in these modes: looks what stands for that of a large transaction there (B2), and waits for that. Must the name be
-    /// remembered? After an error it is, if need be.
-    #[cold]
-    pub(super) fn look_beside_large(
-        &mut self,
-        tree: &Tree,
-        (name, mut granted): (Name, Granted),
-        key: Option<&[u8]>,
-        mode: KeyMode,
-        gap: Reach,
-    ) -> Result<bool> {
+        let (core, owner, begun) = (self.core.clone(), self.owner, Instant::now());
+        let keys = &core.txns.keys;
+        let (before, row) = (keys.held_of(owner, name), key.filter(|_| mode != KeyMode::None));
+        let mut has_made_way = false;
         loop {
+            let left = self.patience.saturating_sub(begun.elapsed());
+            let got = keys.acquire(owner, name, mode, gap, left);
+            let granted = got.map_err(|refused| self.lost(tree, name, key, refused))?;
             tree.note_lock_wait(granted.waited);
-            let Some(key) = key.filter(|_| mode != KeyMode::None) else { return Ok(granted.first) };
-            let in_the_way = self.large_in_the_way(tree, key, mode);
-            let in_the_way = in_the_way.inspect_err(|_| self.remember(name, granted.first, None, gap))?;
-            let Some(number) = in_the_way else { return Ok(granted.first) };
-            self.await_end(number, tree, key, granted.first.then_some(name))?;
-            let again = self.core.txns.keys.acquire(self.owner, name, mode, gap, self.patience);
-            granted = again.map_err(|refused| self.lost(tree, name, Some(key), refused))?;
+            let in_the_way = row.map_or(Ok(None), |key| self.large_in_the_way(tree, key, mode));
+            let (Ok(Some(large)), Some(key)) = (&in_the_way, row) else {
+                let of_row = row.filter(|_| !before.is_shown);
+                self.remember(name, granted.first, of_row.map(|key| (tree.id, key)), gap);
+                return in_the_way.map(drop);
+            };
+            let makes_way = large.claims || !std::mem::replace(&mut has_made_way, true);
+            let is_left = !makes_way || keys.release_beyond(owner, name, before);
+            if granted.first && is_left {
+                self.remember(name, true, None, gap);
+            }
+            self.await_end(large.number, tree, key, self.patience.saturating_sub(begun.elapsed()))?;
         }
     }
 
-    /// The number of another transaction, a large one, that has this row for itself, or keeps others from changing it.
-    fn large_in_the_way(&self, tree: &Tree, key: &[u8], mode: KeyMode) -> Result<Option<u64>> {
+    /// Another transaction, a large one, that has this row for itself, or keeps others from changing it.
+    fn large_in_the_way(&self, tree: &Tree, key: &[u8], mode: KeyMode) -> Result<Option<InTheWay>> {
         let stands_out = self.entered(tree).is_some_and(|entered| entered.stands_out);
         if !tree.large_ones.are_others(stands_out) {
             return Ok(None);
         }
         let claimant = self.claimant(tree, key)?;
         let scanner = || tree.scanned_by(self.owner, key).filter(|_| mode == KeyMode::Exclusive);
-        Ok(claimant.or_else(scanner))
+        let claims = claimant.is_some();
+        Ok(claimant.or_else(scanner).map(|number| InTheWay { number, claims }))
     }
 
-    /// Waits until the large transaction with this number, which is in the way at `key`, has ended; what this one has `got` there is
-    /// given back before (B3).
+    /// Waits until the large transaction with this number, which is in the way at `key`, has ended.
     #[cold]
-    pub fn await_end(&mut self, number: u64, tree: &Tree, key: &[u8], got: Option<Name>) -> Result<()> {
+    pub fn await_end(&mut self, number: u64, tree: &Tree, key: &[u8], patience: Duration) -> Result<()> {
         let keys = &self.core.txns.keys;
-        got.into_iter().for_each(|name| keys.release(self.owner, name));
         let all = keys.all_of(number);
-        let waited = keys.wait_for(self.owner, all, self.patience);
-        tree.note_lock_wait(waited.map_err(|refused| self.lost(tree, all, Some(key), refused))?);
-        Ok(())
+        match keys.wait_for(self.owner, all, patience) {
+            Ok(waited) => {
+                tree.note_lock_wait(waited);
+                Ok(())
+            }
+            Err(refused) => {
+                let error = self.lost(tree, all, Some(key), refused);
+                // Who runs again waits for its end, too, and nobody for him there.
+                self.lost_over = self.lost_over.map(|(name, _)| (name, KeyMode::Shared));
+                Err(error)
+            }
+        }
     }
+}
+
+/// What is in the way at a row.
+struct InTheWay {
+    /// Of the transaction.
+    number: u64,
+    /// Does it claim the row, rather than only having read it?
+    claims: bool,
 }

@@ -5,6 +5,9 @@ use crate::lock::{KeyMode, LockError, Name, Point, Reach};
 use crate::tree::Tree;
 use crate::txn::Txn;
 
+/// What a transaction waited for when it gave way to another: the lock, and how it is to be locked when the work is run again.
+pub(crate) type Lost = (Name, KeyMode);
+
 impl Txn {
     /// Locks `key`, and so much of the gap below it.
     pub fn lock(&mut self, tree: &Tree, key: &[u8], mode: KeyMode, gap: Reach) -> Result<()> {
@@ -21,35 +24,30 @@ impl Txn {
         mode: KeyMode,
         gap: Reach,
     ) -> Result<()> {
-        if self.is_large() {
-            return self.lock_as_large(tree, name, key, mode, gap);
+        if self.is_large() || tree.large_ones.are_any() {
+            return self.lock_beside_large(tree, name, key, mode, gap);
         }
-        match self.core.txns.keys.acquire(self.owner, name, mode, gap, self.patience) {
-            Ok(granted) if !tree.large_ones.are_any() => {
-                if granted.first {
-                    self.locks.push(name);
-                }
-                tree.note_lock_wait(granted.waited);
-                Ok(())
-            }
-            Ok(granted) => {
-                let first = self.look_beside_large(tree, (name, granted), key, mode, gap)?;
-                self.locks.extend(first.then_some(name));
-                Ok(())
-            }
-            Err(refused) => Err(self.lost(tree, name, key, refused)),
+        let got = self.core.txns.keys.acquire(self.owner, name, mode, gap, self.patience);
+        let granted = got.map_err(|refused| self.lost(tree, name, key, refused))?;
+        if granted.first {
+            self.locks.push(name);
         }
+        tree.note_lock_wait(granted.waited);
+        if tree.large_ones.are_any() {
+            return self.lock_beside_large(tree, name, key, mode, gap); // there was none before it waited
+        }
+        Ok(())
     }
 
-    /// To be called first when the work of a deadlock's victim is run again; `name` is the lock over which it gave way. Stands in the
-    /// line of all who run again, for a while (they would meet over the next row), and then locks `name` exclusively. The transaction
-    /// that it lost to has ended by then, so it does not lose to the same one twice; and of several that had read a row in order to
-    /// write it, each now has it alone. The transaction holds nothing yet, so nobody can wait for it here.
-    pub fn get_in_line(&mut self, name: Name) {
+    /// To be called first when the work of a deadlock's victim is run again, with the lock over which it gave way. Stands in the
+    /// line of all who run again, for a while (they would meet over the next row), and then locks that name exclusively, if it is of a row.
+    /// The transaction that it lost to has ended by then, so it does not lose to the same one twice; and of several that had read a row in
+    /// order to write it, each now has it alone. The transaction holds nothing yet, so nobody can wait for it here.
+    pub fn get_in_line(&mut self, (name, mode): Lost) {
         let (owner, patience) = (self.owner, self.patience);
         let keys = &self.core.txns.keys;
         let line = keys.get_in_line(owner, patience);
-        let lock = (name, keys.acquire(owner, name, KeyMode::Exclusive, Reach::NONE, patience));
+        let lock = (name, keys.acquire(owner, name, mode, Reach::NONE, patience));
         for (name, got) in [line, lock] {
             let waited = got.map_or_else(|refused| Some(refused.waited()), |granted| granted.waited);
             waited.into_iter().for_each(|waited| self.core.txns.waits_again.add(waited));
@@ -60,7 +58,7 @@ impl Txn {
     }
 
     /// What it waited for when it gave way to another.
-    pub fn lost_over(&self) -> Option<Name> {
+    pub fn lost_over(&self) -> Option<Lost> {
         self.lost_over
     }
 
@@ -75,7 +73,7 @@ impl Txn {
     #[cold]
     pub(super) fn lost(&mut self, tree: &Tree, name: Name, key: Option<&[u8]>, refused: LockError) -> Error {
         if matches!(refused, LockError::Deadlock { .. }) {
-            self.lost_over = Some(name);
+            self.lost_over = Some((name, KeyMode::Exclusive));
         }
         self.refused(tree, key, refused)
     }

@@ -51,6 +51,7 @@ pub(crate) use found::Found;
 pub(crate) use garbage::{Batch, Garbage, Stuck};
 pub(crate) use ghosts::{Ghost, Ghosts};
 pub(crate) use large::LargeOnes;
+pub(crate) use locking::Lost;
 pub(crate) use record::{Record, damaged};
 pub(crate) use scan::{Direction, Scan};
 pub(crate) use slots::{SLOTS, Slots};

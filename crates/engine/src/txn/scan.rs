@@ -308,7 +308,8 @@ impl Scan {
     fn lock_next(&mut self, txn: &mut Txn, key: &[u8], version: Version) -> Result<bool> {
         self.note_span(txn, Some(key));
         let mode = mode_for(self.mode, txn, &self.tree, key, version);
-        if !self.tried.as_ref().is_some_and(|(tried, by)| tried == key && *by == mode) {
+        let was_tried = self.tried.as_ref().is_some_and(|(tried, by)| tried == key && *by == mode);
+        if !was_tried && !self.has_scanned_before(txn, key, mode) {
             txn.lock(&self.tree, key, mode, reach(self.gaps, self.lowest(), Some(key)))?;
         }
         let holds = self.still_holds();
@@ -317,6 +318,12 @@ impl Scan {
             self.position = None;
         }
         Ok(holds)
+    }
+
+    /// Has its transaction scanned this row, and what is before it, and locked it as a part of a range?
+    fn has_scanned_before(&self, txn: &Txn, key: &[u8], mode: KeyMode) -> bool {
+        let is_covered = || self.tree.spans.has_scanned(txn.owner, self.lowest(), key);
+        txn.is_large() && mode == KeyMode::Shared && self.gaps && is_covered()
     }
 
     /// What was locked, and holds, is done with.

@@ -10,6 +10,7 @@ use crate::stage;
 use crate::tree::Tree;
 use crate::txn::kept::Kept;
 use crate::txn::large::Fresh;
+use crate::txn::locking::Lost;
 use crate::txn::{Batch, Found, Ghosts, Record, Spill, View};
 use crate::version::Version;
 use crate::waits::will_wait;
@@ -39,7 +40,7 @@ pub(crate) struct Txn {
     pub(super) more_locks: usize,
     /// If it is large, and gives locks back as soon as it can: those that it may.
     pub(super) large: Option<Fresh>,
-    pub(super) patience: Duration,
+    pub patience: Duration,
     pub(super) ghosts: Ghosts,
     /// Memory of the images that it has put into the key table; and those that it has on disk, once these are too many.
     pub(super) image_bytes: u64,
@@ -66,7 +67,7 @@ pub(crate) struct Txn {
     /// What it read last for an update, if `old` is still that row.
     found: Option<Found>,
     /// What it waited for when it gave way to another.
-    pub(super) lost_over: Option<Name>,
+    pub(super) lost_over: Option<Lost>,
     /// It has prepared: only what is decided of it ends it.
     prepared: bool,
     /// Undoing what it did since a savepoint failed half-way: it can only be rolled back.
@@ -277,6 +278,11 @@ impl Txn {
         (found.table == tree.id && self.old.key() == key).then_some(found)
     }
 
+    /// Has it locked gaps of this table?
+    pub fn scans(&self, tree: &Tree) -> bool {
+        self.entered(tree).is_some_and(|entered| entered.scans)
+    }
+
     /// To be called before the first gap of a table is locked: from now on inserters look for gap locks.
     pub fn begin_scanning(&mut self, tree: &Tree) {
         let entered = self.entered_mut(tree);
@@ -306,6 +312,7 @@ impl Txn {
         self.core.txns.keys.began(self.owner, id);
         log.fill(record, &self.body);
         (self.id, self.last) = (Some(id), Lsn(id.0));
+        self.spill_if_large(); // before it changes anything
         Ok(id)
     }
 
@@ -461,7 +468,7 @@ impl Txn {
     }
 
     /// Is it being rolled back, or has it ended?
-    pub(super) fn is_ending(&self) -> bool {
+    pub fn is_ending(&self) -> bool {
         self.ended
     }
 
