@@ -57,6 +57,11 @@ impl KeyTable {
         door.is_open() && self.shown.show(owner, name, door)
     }
 
+    /// Does it show that already?
+    pub fn is_shown(&self, owner: Owner, name: Name) -> bool {
+        self.shown.find(owner, name).is_some()
+    }
+
     /// [`KeyTable::acquire`] for one that shows the name in this place, and wants to do more than read it: from now on it has a request.
     #[cold]
     pub(super) fn acquire_more(

@@ -309,23 +309,12 @@ impl Requests {
         self.find(owner, name).map_or((Modes::NONE, Reach::NONE), of)
     }
 
-    /// The owner holds the gap no farther down than that any more.
-    pub fn set_reach(&mut self, owner: Owner, name: Name, reach: Reach) {
+    /// The owner, who does not wait, holds no more than that on the name.
+    pub fn hold_only(&mut self, owner: Owner, name: Name, held: Modes, reach: Reach) {
         if let Some((position, _)) = self.find(owner, name) {
-            self.at(position).reach = reach;
+            let own = self.at(position);
+            (own.held, own.reach) = (held, reach);
         }
-    }
-
-    /// Takes `part` from what the owner, who does not wait, holds on the name. Is there anything left?
-    pub fn release_part(&mut self, owner: Owner, name: Name, part: impl FnOnce(Modes) -> Modes) -> bool {
-        let Some((position, request)) = self.find(owner, name) else { return false };
-        let held = request.held.without(part(request.held));
-        let own = self.at(position);
-        own.held = held;
-        if !held.touches(Modes::GAP) {
-            own.reach = Reach::NONE;
-        }
-        !held.is_none()
     }
 
     /// Does anybody wait for the name?

@@ -46,8 +46,6 @@ pub(crate) struct KeyTable {
 pub(crate) struct Held {
     modes: Modes,
     reach: Reach,
-    /// Does it [show](super::shown) that it reads the name, perhaps because of another row?
-    pub is_shown: bool,
 }
 
 /// What the images of a writer that commits are stamped with.
@@ -132,6 +130,24 @@ impl KeyTable {
         let modes = Modes::of(key, gap);
         match self.shown.find(owner, name) {
             None if modes == Modes::READ && self.shows(owner, name) => Ok(SHOWN),
+            None => self.counted(self.get(owner, name, modes, gap, patience)),
+            Some(_) if modes == Modes::READ => Ok(SHOWN),
+            Some(place) => self.acquire_more(owner, (name, place), modes, gap, patience),
+        }
+    }
+
+    /// The same, without showing that the owner reads, which could not be [given back](KeyTable::release_beyond) before its end.
+    #[cold]
+    pub fn acquire_by_request(
+        &self,
+        owner: Owner,
+        name: Name,
+        key: KeyMode,
+        gap: Reach,
+        patience: Duration,
+    ) -> Result<Granted, LockError> {
+        let modes = Modes::of(key, gap);
+        match self.shown.find(owner, name) {
             None => self.counted(self.get(owner, name, modes, gap, patience)),
             Some(_) if modes == Modes::READ => Ok(SHOWN),
             Some(place) => self.acquire_more(owner, (name, place), modes, gap, patience),
@@ -246,46 +262,50 @@ impl KeyTable {
 
     /// Gives back the key that the owner holds of the name, but not the gap; does it hold that?
     pub fn release_key(&self, owner: Owner, name: Name) -> bool {
-        self.release_part(owner, name, |_| Modes::READ.with(Modes::WRITE))
+        let key = Modes::READ.with(Modes::WRITE);
+        self.release_to(owner, name, |held, reach| (held.without(key), reach))
     }
 
     /// Gives back the gap, and the key if it is held to be read; or is it held to be written?
     pub fn release_scanned(&self, owner: Owner, name: Name) -> bool {
-        self.release_part(owner, name, |held| match held.touches(Modes::WRITE) {
-            true => Modes::GAP,
-            false => Modes::GAP.with(Modes::READ),
+        self.release_to(owner, name, |held, _| match held.touches(Modes::WRITE) {
+            true => (held.without(Modes::GAP), Reach::NONE),
+            false => (held.without(Modes::GAP.with(Modes::READ)), Reach::NONE),
         })
-    }
-
-    /// Gives `part` back of what the owner holds on the name; is there anything left?
-    fn release_part(&self, owner: Owner, name: Name, part: impl FnOnce(Modes) -> Modes) -> bool {
-        let bucket = self.bucket(name);
-        let mut content = bucket.content.latch();
-        let left = content.at(name).requests.release_part(owner, name, part);
-        if left {
-            self.grant_waiting(content, name);
-        } else {
-            self.release_in(bucket, content, owner, name);
-        }
-        left
     }
 
     /// What the owner holds of the name.
     #[cold]
     pub fn held_of(&self, owner: Owner, name: Name) -> Held {
-        let is_shown = self.shown.find(owner, name).is_some();
         let (modes, reach) = self.bucket(name).content.latch().at(name).requests.held_of(owner, name);
-        Held { modes: if is_shown { modes.with(Modes::READ) } else { modes }, reach, is_shown }
+        let shown = if self.is_shown(owner, name) { Modes::READ } else { Modes::NONE };
+        Held { modes: modes.with(shown), reach }
     }
 
     /// Gives back what the owner has got of the name since it held this. Is there anything left, by a request?
     #[cold]
     pub fn release_beyond(&self, owner: Owner, name: Name, before: Held) -> bool {
-        let left = self.release_part(owner, name, |held| held.without(before.modes));
-        if left {
-            self.bucket(name).content.latch().at(name).requests.set_reach(owner, name, before.reach);
+        self.release_to(owner, name, |_, _| (before.modes, before.reach))
+    }
+
+    /// Gives back all that the owner holds on the name but what `left` says, given that; is it anything?
+    fn release_to(
+        &self,
+        owner: Owner,
+        name: Name,
+        left: impl FnOnce(Modes, Reach) -> (Modes, Reach),
+    ) -> bool {
+        let bucket = self.bucket(name);
+        let mut content = bucket.content.latch();
+        let requests = &mut content.at(name).requests;
+        let (held, reach) = requests.held_of(owner, name);
+        let (held, reach) = left(held, reach);
+        requests.hold_only(owner, name, held, reach);
+        match held.is_none() {
+            true => self.release_in(bucket, content, owner, name),
+            false => self.grant_waiting(content, name),
         }
-        left
+        !held.is_none()
     }
 
     /// Waits until nobody else has the name for itself; tells how long, if it had to. The owner, who holds nothing of it, does not

@@ -188,23 +188,24 @@ impl Txn {
         if self.has_claimed(tree, name, key, mode, gap)? {
             return Ok(());
         }
-        let (core, owner, begun) = (self.core.clone(), self.owner, Instant::now());
-        let keys = &core.txns.keys;
-        let (before, row) = (keys.held_of(owner, name), key.filter(|_| mode != KeyMode::None));
+        let (owner, begun, row) = (self.owner, Instant::now(), key.filter(|_| mode != KeyMode::None));
+        let is_shown = self.core.txns.keys.is_shown(owner, name); // perhaps because of another row
+        let before = self.are_others_large(tree).then(|| self.core.txns.keys.held_of(owner, name));
         let mut has_made_way = false;
         loop {
             let left = self.patience.saturating_sub(begun.elapsed());
-            let got = keys.acquire(owner, name, mode, gap, left);
+            let got = self.core.txns.keys.acquire_by_request(owner, name, mode, gap, left);
             let granted = got.map_err(|refused| self.lost(tree, name, key, refused))?;
             tree.note_lock_wait(granted.waited);
             let in_the_way = row.map_or(Ok(None), |key| self.large_in_the_way(tree, key, mode));
             let (Ok(Some(large)), Some(key)) = (&in_the_way, row) else {
-                let of_row = row.filter(|_| !before.is_shown);
+                let of_row = row.filter(|_| !is_shown);
                 self.remember(name, granted.first, of_row.map(|key| (tree.id, key)), gap);
                 return in_the_way.map(drop);
             };
             let makes_way = large.claims || !std::mem::replace(&mut has_made_way, true);
-            let is_left = !makes_way || keys.release_beyond(owner, name, before);
+            let before = before.filter(|_| makes_way);
+            let is_left = before.is_none_or(|before| self.core.txns.keys.release_beyond(owner, name, before));
             if granted.first && is_left {
                 self.remember(name, true, None, gap);
             }
@@ -212,10 +213,15 @@ impl Txn {
         }
     }
 
+    /// Does something in this table stand for locks of others?
+    fn are_others_large(&self, tree: &Tree) -> bool {
+        let stands_out = self.entered(tree).is_some_and(|entered| entered.stands_out);
+        tree.large_ones.are_others(stands_out)
+    }
+
     /// Another transaction, a large one, that has this row for itself, or keeps others from changing it.
     fn large_in_the_way(&self, tree: &Tree, key: &[u8], mode: KeyMode) -> Result<Option<InTheWay>> {
-        let stands_out = self.entered(tree).is_some_and(|entered| entered.stands_out);
-        if !tree.large_ones.are_others(stands_out) {
+        if !self.are_others_large(tree) {
             return Ok(None);
         }
         let claimant = self.claimant(tree, key)?;
@@ -237,7 +243,8 @@ impl Txn {
             Err(refused) => {
                 let error = self.lost(tree, all, Some(key), refused);
                 // Who runs again waits for its end, too, and nobody for him there.
-                self.lost_over = self.lost_over.map(|(name, _)| (name, KeyMode::Shared));
+                let not_alone = |(name, mode)| (name, if name == all { KeyMode::Shared } else { mode });
+                self.lost_over = self.lost_over.map(not_alone);
                 Err(error)
             }
         }
