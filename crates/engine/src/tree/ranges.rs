@@ -266,4 +266,25 @@ mod tests {
         assert!(held < 200, "{held} locks");
         tx.rollback().unwrap();
     }
+
+    /// A gap that is locked farther down than a range reaches stays so, when its upper part has become that of a row of its own.
+    #[test]
+    fn a_range_stands_for_no_gap_below_it() {
+        let db = Database::in_memory().unwrap();
+        let table = db.byte_table("t").unwrap();
+        table.put_many(&rows()).unwrap();
+        (50..60_u8).for_each(|row| table.put(&[200, row], b"").unwrap());
+        let tx = db.begin().unwrap();
+        let within = tx.bytes(&table);
+        assert_eq!(within.range(..[100, 0]).count(), ROWS.into(), "it is large");
+        assert_eq!(within.range([200, 20]..[200, 40]).count(), 0);
+        let above = || within.range([200, 30]..=[200, 59]).count();
+        assert_eq!(above(), 10);
+        within.put(&[200, 35], b"mine").unwrap();
+        within.put(&[200, 35], b"mine again").unwrap();
+        assert_eq!([above(), above()], [11, 11]);
+        let phantom = table.with_lock_timeout(Duration::ZERO).insert(&[200, 25], b"phantom");
+        assert!(matches!(phantom, Err(Error::LockTimeout { .. })), "{phantom:?}");
+        tx.rollback().unwrap();
+    }
 }

@@ -256,7 +256,7 @@ impl Scan {
         self.locked.extend(kept);
     }
 
-    /// The row with this key is locked, or with those after it is going to be.
+    /// It has locked the row with this key.
     fn note_locked(&mut self, txn: &Txn, key: &[u8]) {
         if self.gaps && txn.is_large() {
             self.locked.push(txn.core.txns.keys.name(self.tree.id, key));
@@ -311,6 +311,7 @@ impl Scan {
         let was_tried = self.tried.as_ref().is_some_and(|(tried, by)| tried == key && *by == mode);
         if !was_tried && !self.has_scanned_before(txn, key, mode) {
             txn.lock(&self.tree, key, mode, reach(self.gaps, self.lowest(), Some(key)))?;
+            self.note_locked(txn, key);
         }
         let holds = self.still_holds();
         self.tried = (!holds).then(|| (key.to_vec(), mode));
@@ -328,7 +329,6 @@ impl Scan {
 
     /// What was locked, and holds, is done with.
     fn pass(&mut self, txn: &mut Txn, index: usize, key: &[u8], version: Version) {
-        self.note_locked(txn, key);
         self.keep_span(txn);
         self.step_over(index);
         if self.gaps && version.is_ghost() {
