@@ -24,6 +24,9 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
     if let Some(way) = args.get(3) {
         return Ok(measure(Path::new(dir), way, rows, value_bytes as usize)?);
     }
+    if Path::new(dir).exists() {
+        return Err(format!("{dir} is there already; name a directory that is not, for it is removed").into());
+    }
     println!("way            rows  value  before_mib  fifth_mib  all_mib  bytes_a_row  us_a_row  commit_ms");
     for way in WAYS {
         let status = Command::new(env::current_exe()?)

@@ -105,7 +105,7 @@ impl Tree {
                 Err(Obstacle::Large) => return Ok(None),
                 Err(Obstacle::Full) => self.split(key, intent.value().len())?,
                 Err(Obstacle::Gap(point)) => txn.wait_for_gap(self, point)?,
-                Err(Obstacle::Held(number)) => txn.await_end(number, self, key, txn.patience)?,
+                Err(Obstacle::Held(number)) => drop(txn.await_end(number, self, key, txn.patience)?),
                 Err(Obstacle::Absent(page)) => self.await_page(page)?,
             }
         }

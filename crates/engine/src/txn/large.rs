@@ -22,7 +22,7 @@ use crate::txn::Txn;
 use foreshore_base::TableId;
 use foreshore_base::sync::{AtomicUsize, Ordering::Relaxed};
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Who scans, or is restored, and has more locks than that becomes large. (Few, where tests are to meet such.)
 const LOCKS_MAX: usize = if cfg!(debug_assertions) { 50 } else { 1 << 18 };
@@ -34,7 +34,7 @@ const FRESH_MAX: usize = if cfg!(debug_assertions) { 20 } else { 4096 };
 const LOCKS_REMEMBERED: usize = if cfg!(debug_assertions) { 8 } else { 4096 };
 
 /// The names that a large transaction has locked since for one row each, and these rows: two may have one name. If it holds the gap
-/// of such a name, then because of the scan that has locked the name first.
+/// of such a name, then because of the scan that has locked the name first, or since it has put the row into a gap that it had locked.
 pub(super) type Fresh = BTreeMap<Name, (TableId, Box<[u8]>)>;
 
 /// How many there are for whose locks in one table something else stands: nearly always none.
@@ -158,7 +158,7 @@ impl Txn {
         }
     }
 
-    /// A scan has locked all rows and gaps within these bounds; `names` are those that it has locked for that, and perhaps others.
+    /// A scan has locked all rows and gaps within these bounds; `names` are those that it has locked itself, perhaps outside of them.
     /// From now on the range is locked as one (G1 in `tree/ranges.rs`).
     #[cold]
     pub fn lock_as_one(&mut self, tree: &Tree, bounds: RawBounds, names: impl Iterator<Item = Name>) {
@@ -188,15 +188,15 @@ impl Txn {
         if self.has_claimed(tree, name, key, mode, gap)? {
             return Ok(());
         }
-        let (owner, begun, row) = (self.owner, Instant::now(), key.filter(|_| mode != KeyMode::None));
+        let (owner, row) = (self.owner, key.filter(|_| mode != KeyMode::None));
         let is_shown = self.core.txns.keys.is_shown(owner, name); // perhaps because of another row
         let before = self.are_others_large(tree).then(|| self.core.txns.keys.held_of(owner, name));
-        let mut has_made_way = false;
+        let (mut has_made_way, mut left) = (false, self.patience);
         loop {
-            let left = self.patience.saturating_sub(begun.elapsed());
             let got = self.core.txns.keys.acquire_by_request(owner, name, mode, gap, left);
             let granted = got.map_err(|refused| self.lost(tree, name, key, refused))?;
             tree.note_lock_wait(granted.waited);
+            left = left.saturating_sub(granted.waited.unwrap_or_default());
             let in_the_way = row.map_or(Ok(None), |key| self.large_in_the_way(tree, key, mode));
             let (Ok(Some(large)), Some(key)) = (&in_the_way, row) else {
                 let of_row = row.filter(|_| !is_shown);
@@ -209,7 +209,7 @@ impl Txn {
             if granted.first && is_left {
                 self.remember(name, true, None, gap);
             }
-            self.await_end(large.number, tree, key, self.patience.saturating_sub(begun.elapsed()))?;
+            left = left.saturating_sub(self.await_end(large.number, tree, key, left)?);
         }
     }
 
@@ -230,15 +230,21 @@ impl Txn {
         Ok(claimant.or_else(scanner).map(|number| InTheWay { number, claims }))
     }
 
-    /// Waits until the large transaction with this number, which is in the way at `key`, has ended.
+    /// Waits until the large transaction with this number, which is in the way at `key`, has ended; tells how long.
     #[cold]
-    pub fn await_end(&mut self, number: u64, tree: &Tree, key: &[u8], patience: Duration) -> Result<()> {
+    pub fn await_end(
+        &mut self,
+        number: u64,
+        tree: &Tree,
+        key: &[u8],
+        patience: Duration,
+    ) -> Result<Duration> {
         let keys = &self.core.txns.keys;
         let all = keys.all_of(number);
         match keys.wait_for(self.owner, all, patience) {
             Ok(waited) => {
                 tree.note_lock_wait(waited);
-                Ok(())
+                Ok(waited.unwrap_or_default())
             }
             Err(refused) => {
                 let error = self.lost(tree, all, Some(key), refused);
