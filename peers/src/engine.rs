@@ -241,9 +241,15 @@ impl Engine {
     }
 
     /// Prints a report as one JSON object, with what the engine makes of the durability and of `--cache`.
-    pub fn print_json(self, report: &impl Serialize, durability: Durability) -> Result<(), BenchError> {
+    pub fn print_json(
+        self,
+        report: &impl Serialize,
+        durability: Durability,
+        disk_bytes: u64,
+    ) -> Result<(), BenchError> {
         let told = Told {
             report,
+            disk_bytes,
             version: self.version(),
             durability_by: self.keeps(durability),
             cache_by: self.means().cache,
@@ -260,6 +266,7 @@ impl Engine {
 struct Told<'r, R> {
     #[serde(flatten)]
     report: &'r R,
+    disk_bytes: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     version: Option<String>,
     durability_by: Option<&'static str>,

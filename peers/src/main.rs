@@ -21,11 +21,13 @@ mod tx;
 
 use clap::{Parser, Subcommand};
 use engine::Engine;
+use foreshore_workloads::disk::disk_bytes;
 use foreshore_workloads::insert::InsertSpec;
 use foreshore_workloads::kv::{self, BenchError};
 use foreshore_workloads::mix::MixSpec;
 use foreshore_workloads::reference::MapStore;
 use foreshore_workloads::rows::RowsSpec;
+use foreshore_workloads::survey::SurveySpec;
 use foreshore_workloads::tpcc::TpccSpec;
 use foreshore_workloads::tx::TxSpec;
 use foreshore_workloads::tx_spec::{TxArgs, TxWorkload};
@@ -84,6 +86,8 @@ enum Bench {
     Mix(TxBench<MixSpec>),
     /// A load of real rows, each a transaction of its own
     Rows(TxBench<RowsSpec>),
+    /// One pass over all that a store is used for
+    Survey(TxBench<SurveySpec>),
     /// Transactions of a few reads and updates
     Tx(TxBench<TxSpec>),
 }
@@ -139,6 +143,7 @@ fn run(bench: &Bench) -> Result<(), BenchError> {
         Bench::Ycsb(TxBench { engine, args }) => tx::bench(*engine, args),
         Bench::Mix(TxBench { engine, args }) => tx::bench(*engine, args),
         Bench::Rows(TxBench { engine, args }) => tx::bench(*engine, args),
+        Bench::Survey(TxBench { engine, args }) => with_transactions(*engine, args),
         Bench::Tx(TxBench { engine, args }) => with_transactions(*engine, args),
     }
 }
@@ -171,8 +176,9 @@ fn bench_kv(engine: Engine, args: &KvArgs) -> Result<(), BenchError> {
         Engine::Btreemap => measure(engine, &MapStore::new(spec.durability)?, args)?,
         other => return Err(other.not_here("kv")),
     };
+    let disk_bytes = disk_bytes(path).map_err(|error| BenchError::Store(error.into()))?;
     if args.json {
-        engine.print_json(&report, spec.durability)
+        engine.print_json(&report, spec.durability, disk_bytes)
     } else {
         println!("{report}");
         Ok(())

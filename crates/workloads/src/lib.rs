@@ -4,6 +4,7 @@
 //! generator feeds it, the same loop times it, and the same checks read its answers back. A run that finds a wrong answer
 //! has no figure.
 
+pub mod disk;
 mod fill;
 pub mod flights;
 pub mod index_bench;
@@ -23,6 +24,7 @@ pub mod rows;
 pub mod source;
 pub mod spec;
 pub mod store;
+pub mod survey;
 mod threads;
 mod timed;
 pub mod tpcc;

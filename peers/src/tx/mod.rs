@@ -14,6 +14,7 @@ mod sqlite;
 use crate::ending::remove_on_signal;
 use crate::engine::Engine;
 use foreshore_workloads::TxStore;
+use foreshore_workloads::disk::disk_bytes;
 use foreshore_workloads::kv::BenchError;
 use foreshore_workloads::tx_reference::MapTxStore;
 use foreshore_workloads::tx_report::TxReport;
@@ -47,12 +48,14 @@ pub fn bench<W: TxWorkload>(engine: Engine, args: &TxArgs<W>) -> Result<(), Benc
         Engine::Btreemap => measure(engine, &MapTxStore::new(run.durability)?, args)?,
         other => return Err(other.not_here(W::NAME)),
     };
+    let disk_bytes = disk_bytes(path).map_err(|error| BenchError::Store(error.into()))?;
     if args.json {
-        engine.print_json(&report, run.durability)?;
+        engine.print_json(&report, run.durability, disk_bytes)?;
     } else {
         let mut table = comfy_table::Table::new();
         let (header, row): (Vec<_>, Vec<_>) = report.columns().into_iter().unzip();
         println!("{}", table.set_header(header).add_row(row));
+        println!("{disk_bytes} bytes on disk once closed");
         if let Some(caveat) = engine.caveat() {
             println!("{}: {caveat}", engine.name());
         }

@@ -1,9 +1,9 @@
 //! `bench kv`: Foreshore behind the workloads' `Store`, measured by the code that measures its peers.
 
 use crate::args::{IndexKind, engine_durability, parse_leaf_bytes};
-use crate::bench::on_tables::OnTables;
+use crate::bench::on_tables::{OnDisk, OnTables};
 use crate::failure::{Failure, Outcome};
-use crate::output::{Output, grouped};
+use crate::output::{Output, grouped, size};
 use crate::profile::ProfileArgs;
 use crate::progress::Phases;
 use crate::scratch::{Scratch, remove_on_interrupt};
@@ -59,15 +59,15 @@ pub fn run(args: &KvBenchArgs, watch: Option<Duration>) -> Outcome {
     };
     let report = OnTables::of(&store.db, report)?;
     store.close()?;
-    print(args.json, &report)
+    print(args.json, &report.in_dir(scratch.path())?)
 }
 
-fn print(json: bool, report: &OnTables<KvReport>) -> Outcome {
+fn print(json: bool, report: &OnDisk<KvReport>) -> Outcome {
     let mut out = Output::new(json);
     if out.is_json() {
         out.object(report)?;
     } else {
-        let report = &report.report;
+        let OnDisk { on_tables: OnTables { report, .. }, disk_bytes } = report;
         out.table(
             ["workload", "threads", "durability", "operations/s", "p50 µs", "p99 µs", "max µs", "syncs"],
             &[[
@@ -81,6 +81,7 @@ fn print(json: bool, report: &OnTables<KvReport>) -> Outcome {
                 report.syncs.map_or("?".into(), grouped),
             ]],
         )?;
+        out.line(format!("{} on disk once closed", size(*disk_bytes)))?;
     }
     out.finish()
 }

@@ -13,6 +13,7 @@ use foreshore_workloads::mix::MixSpec;
 use foreshore_workloads::parse_seconds;
 use foreshore_workloads::readers::ReadersSpec;
 use foreshore_workloads::rows::RowsSpec;
+use foreshore_workloads::survey::SurveySpec;
 use foreshore_workloads::tpcc::TpccSpec;
 use foreshore_workloads::tx::TxSpec;
 use foreshore_workloads::ycsb::YcsbSpec;
@@ -45,6 +46,9 @@ enum BenchCommand {
     /// Time a load of flights or TPC-H orders; every row is a transaction
     #[command(after_help = ROWS_EXAMPLES)]
     Rows(IndexedBenchArgs<RowsSpec>),
+    /// Time one pass over all that a store is used for, from a large load to removals
+    #[command(after_help = SURVEY_EXAMPLES)]
+    Survey(IndexedBenchArgs<SurveySpec>),
     /// Time TPC-C: load, check, run without think times, check again
     #[command(after_help = TPCC_EXAMPLES)]
     Tpcc(IndexedBenchArgs<TpccSpec>),
@@ -89,6 +93,17 @@ Examples:
 Files are read before the clock starts. At the end the table is compared with
 them. --seconds and --warm-up do not apply: it ends when all rows are in.";
 
+const SURVEY_EXAMPLES: &str = "\
+Examples:
+  foreshore bench survey --dir /srv
+  foreshore bench survey --dir /srv --n 5000000 --cache 4GiB --threads 4 --json
+
+One transaction loads the rows in random order; then come 1000 commits of a row,
+100 of 1000 rows, lookups by one thread and by all, scans of 10 rows, a scan of
+the table, and one transaction that removes half of the rows. Answers are
+checked as they come, and the whole table at the end. --seconds and --warm-up do
+not apply: each phase ends when its work is done.";
+
 const TPCC_EXAMPLES: &str = "\
 Examples:
   foreshore bench tpcc --dir /srv --warehouses 2 --threads 2 --affinity
@@ -125,6 +140,7 @@ pub fn run(args: &BenchArgs) -> Outcome {
         BenchCommand::Mix(args) => args.run(watch),
         BenchCommand::Readers(args) => args.run(watch),
         BenchCommand::Rows(args) => args.run(watch),
+        BenchCommand::Survey(args) => args.run(watch),
         BenchCommand::Tpcc(args) => args.run(watch),
         BenchCommand::Tx(args) => args.run(watch),
         BenchCommand::Ycsb(args) => args.run(watch),

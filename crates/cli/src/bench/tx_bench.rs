@@ -2,9 +2,9 @@
 
 use crate::args::IndexKind;
 use crate::bench::engine_tx::EngineTx;
-use crate::bench::on_tables::OnTables;
+use crate::bench::on_tables::{OnDisk, OnTables};
 use crate::failure::{Failure, Outcome};
-use crate::output::{Output, grouped};
+use crate::output::{Output, grouped, size};
 use crate::profile::ProfileArgs;
 use crate::progress::Phases;
 use crate::scratch::{Scratch, remove_on_interrupt};
@@ -61,17 +61,18 @@ impl<W: TxWorkload> TxBenchArgs<W> {
         let report = OnTables::of(&store.0, report)?;
         let waits = store.0.stats().waits;
         store.close()?;
-        print(args.json, &report, &waits)
+        print(args.json, &report.in_dir(scratch.path())?, &waits)
     }
 }
 
-fn print(json: bool, report: &OnTables<impl TxReport>, waits: &[Wait]) -> Outcome {
+fn print(json: bool, report: &OnDisk<impl TxReport>, waits: &[Wait]) -> Outcome {
     let mut out = Output::new(json);
     if out.is_json() {
         out.object(report)?;
     } else {
-        let columns = report.report.columns();
+        let columns = report.on_tables.report.columns();
         out.table(columns.each_ref().map(|(name, _)| *name), &[columns.map(|(_, value)| value)])?;
+        out.line(format!("{} on disk once closed", size(report.disk_bytes)))?;
         // Loading included: who waited for what.
         out.table(
             ["waits for", "times", "ms in all", "µs each"],
