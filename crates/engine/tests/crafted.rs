@@ -638,8 +638,8 @@ fn made_up_record(records: &[Vec<u8>], rng: &mut Rng) -> Vec<u8> {
 fn log_place(disk: &SimDisk) -> (u64, u64, u64) {
     let (mut salt, mut start, mut redo) = (0, 0, 0);
     disk.corrupt(DIRECTORY, |file| {
-        let mut at = 0;
-        while file.get(at..at + 4) == Some(b"FdJ1") {
+        let mut at = DIRECTORY_HEAD_BYTES;
+        while file.get(at..at + 4) == Some(&file[4..8]) {
             let len = u32_at(file, at + 4) as usize;
             let mut entry = at + BATCH_HEADER_BYTES;
             while entry < at + BATCH_HEADER_BYTES + len {

@@ -421,3 +421,79 @@ fn a_senseless_leaf_size_is_refused() {
         }
     }
 }
+
+/// A database with a row of each of its lives, of which the last one was closed or killed.
+fn of_many_lives(last: Option<Crash>) -> (SimDisk, Vec<Vec<u8>>) {
+    let mut disk = SimDisk::new(7);
+    let keys: Vec<_> = (0..5_u8).map(|life| vec![life; 3]).collect();
+    for key in &keys {
+        let db = tiny().open_on(Arc::new(disk.clone())).unwrap();
+        db.byte_table(&format!("table {}", key[0] % 2)).unwrap().put(key, key).unwrap();
+        match last.filter(|_| Some(key) == keys.last()) {
+            None => db.close().unwrap(),
+            Some(end) => disk = disk.after_crash(end, 1),
+        }
+    }
+    (disk, keys)
+}
+
+/// The rows of both tables.
+fn keys_of(db: &Database) -> Vec<Vec<u8>> {
+    let of = |name| db.existing_byte_table(name).map(|table| table.range(..).map(|row| row.unwrap().0));
+    let mut keys: Vec<_> = ["table 0", "table 1"].into_iter().filter_map(of).flatten().collect();
+    keys.sort();
+    keys
+}
+
+/// A directory that ends early does not only lack leaves: without the entry of an opening, all that was logged since would not be
+/// looked for.
+#[test]
+fn a_directory_that_has_lost_its_end_is_damaged() {
+    const DIRECTORY: &str = "directory-0000000000000000";
+    for last in [None, Some(Crash::ProcessKill), Some(Crash::PowerLoss)] {
+        let (disk, keys) = of_many_lives(last);
+        let mut used = 0;
+        disk.corrupt(DIRECTORY, |bytes| used = bytes.iter().rposition(|byte| *byte != 0).unwrap() + 1);
+        let (mut refused, mut found_again) = (0, 0);
+        for cut in (0..used).step_by(8) {
+            let copy = || {
+                let copy = disk.after_crash(Crash::ProcessKill, 1);
+                copy.corrupt(DIRECTORY, |bytes| bytes.truncate(cut));
+                Arc::new(copy)
+            };
+            let told = match tiny().open_on(copy()) {
+                Ok(db) => {
+                    assert_eq!(keys_of(&db), keys, "{last:?}, cut at {cut}");
+                    continue;
+                }
+                Err(Error::Corrupt { detail, .. }) => detail,
+                Err(error) => panic!("{last:?}, cut at {cut}: {error}"),
+            };
+            refused += 1;
+            if told.contains("its end is missing") {
+                // What the log holds is not lost with it.
+                let db = tiny().rebuild(true).open_on(copy()).unwrap();
+                assert_eq!(keys_of(&db), keys, "{last:?}, cut at {cut}, built again");
+                db.close().unwrap();
+                found_again += 1;
+            }
+        }
+        assert!(
+            refused > found_again && found_again > 0,
+            "{last:?}: {refused} refused, {found_again} found again"
+        );
+    }
+}
+
+/// The log's buffer may hold what is nowhere else.
+#[test]
+fn a_database_without_its_ring_is_damaged() {
+    let (disk, keys) = of_many_lives(Some(Crash::ProcessKill));
+    disk.remove("ring").unwrap();
+    match tiny().open_on(Arc::new(disk.clone())) {
+        Err(Error::Corrupt { detail, .. }) => assert!(detail.contains("`ring` is missing"), "{detail}"),
+        other => panic!("{other:?}"),
+    }
+    let db = tiny().rebuild(true).open_on(Arc::new(disk)).unwrap();
+    assert!(keys_of(&db).iter().all(|key| keys.contains(key)));
+}

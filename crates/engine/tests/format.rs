@@ -14,7 +14,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The format that this code writes.
-const FORMAT: u32 = 4;
+const FORMAT: u32 = 5;
 const INDEXES: [(&str, Index); 3] = [("bplus", Index::BPlus), ("csb", Index::CsbPlus), ("o2", Index::O2)];
 
 type Files = BTreeMap<String, Vec<u8>>;

@@ -4,6 +4,7 @@ use super::options::LogOptions;
 use super::record::{self, HEADER_BYTES, Seal};
 use super::ring::Ring;
 use crate::error::{Error, Result};
+use crate::file_names;
 use foreshore_base::Lsn;
 use foreshore_base::sync::{AtomicU64, Ordering::Relaxed};
 use foreshore_io::{SharedMemory, Vfs};
@@ -18,6 +19,19 @@ const UNFINISHED: &str = "ring.new";
 /// Is this one of them?
 pub(super) fn is_file(name: &str) -> bool {
     name == NAME || name == UNFINISHED
+}
+
+/// A database has had one since it was created. What was acknowledged as `Buffered` or `Relaxed` may be nowhere else.
+///
+/// Errors: [`Error::Corrupt`] if it is missing; I/O.
+pub(crate) fn ensure_buffer(vfs: &dyn Vfs) -> Result<()> {
+    match file_names::list(vfs)?.iter().any(|name| name == NAME) {
+        true => Ok(()),
+        false => {
+            let detail = "its file `ring` is missing: put it back, or copy the database again, all of it";
+            Err(Error::corrupt("the log's buffer", detail.to_string()))
+        }
+    }
 }
 
 #[derive(Clone)]

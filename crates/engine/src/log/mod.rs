@@ -67,6 +67,7 @@ mod tests;
 pub use durability::Durability;
 pub(crate) use flights::Wanted;
 pub(crate) use incarnation::Incarnation;
+pub(crate) use memory::ensure_buffer;
 pub(crate) use options::LogOptions;
 pub(crate) use reader::{LogReader, Record};
 pub(crate) use tail::repair_tail;
@@ -87,7 +88,7 @@ use foreshore_base::sync::{AtomicBool, AtomicU64, Backoff};
 use foreshore_io::Vfs;
 use memory::Mapped;
 use poison::Poison;
-use record::{HEADER_BYTES, Seal};
+use record::{BIRTH_BYTES, HEADER_BYTES, Seal};
 use ring::Ring;
 use segments::Segments;
 use std::process;
@@ -239,6 +240,7 @@ impl Log {
         });
         let log = Self { shared };
         log.shared.start_threads()?;
+        log.reserve(BIRTH_BYTES - HEADER_BYTES).be_born(incarnation.salt);
         Ok(log)
     }
 
@@ -724,6 +726,12 @@ impl Reservation<'_> {
         assert_none_held("filling a place in the log");
         self.filled = true;
         self.write(&vec![0; self.body_len]);
+    }
+
+    /// Begins the incarnation with this salt.
+    fn be_born(mut self, salt: u64) {
+        self.filled = true;
+        self.write(&record::birth_body(salt));
     }
 
     #[inline]

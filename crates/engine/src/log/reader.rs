@@ -2,7 +2,8 @@
 //!
 //! What an earlier incarnation left is on record with its end, was synced before the next one began, and must read back
 //! flawlessly. The last one has no recorded end: it ends at the first record that checks out neither in the segments
-//! nor in the ring.
+//! nor in the ring. If another one begins there, of which nothing is on record, then what was is lost: an incarnation is on record, durably,
+//! before its first byte is written.
 //!
 //! Each record of the last incarnation may be in either: in the segments only (the ring was given back, or lost with
 //! the machine), in both (written, perhaps not synced), in the ring only. All that the ring still holds counts as not
@@ -11,7 +12,7 @@
 use super::incarnation::Incarnation;
 use super::memory::Mapped;
 use super::options::{LogOptions, ceil_block};
-use super::record::{self, HEADER_BYTES, Seal};
+use super::record::{self, BIRTH_BYTES, HEADER_BYTES, Seal};
 use super::ring::Ring;
 use super::stored::StoredBytes;
 use crate::error::{Error, Result};
@@ -53,6 +54,8 @@ pub(crate) struct LogReader {
     look_ahead_bytes: u64,
     /// The record that was loaded from the ring last, padded.
     from_ring: Vec<u8>,
+    /// Does it go on with incarnations that are not on record?
+    adopts: bool,
 }
 
 /// One step of the reader: a record or a pad. Its bytes stay with the reader until the next step.
@@ -102,7 +105,17 @@ impl LogReader {
             unsynced: false,
             look_ahead_bytes: options.segment_bytes + options.ring(), // a whole segment may be bad
             from_ring: Vec::new(),
+            adopts: false,
         })
+    }
+
+    /// Reads to the end of the log, through incarnations that are not on record, too; returns all that it came through.
+    ///
+    /// Errors: as of [`LogReader::next`].
+    pub fn adopt_incarnations(mut self) -> Result<Vec<Incarnation>> {
+        self.adopts = true;
+        while self.step()?.is_some() {}
+        Ok(self.incarnations)
     }
 
     /// The same reader, told that the log ends at `end`: it does not look what comes there.
@@ -181,9 +194,39 @@ impl LogReader {
                 self.at = step.end;
                 self.unsynced |= step.in_ring;
             }
-            None => self.check_torn(start)?,
+            None => {
+                self.check_torn(start)?;
+                if let Some(unknown) = self.unknown_incarnation(start)? {
+                    return self.meet(unknown);
+                }
+            }
         }
         Ok(step)
+    }
+
+    /// The incarnation that begins where the log ends, if there is one: it is not on record.
+    fn unknown_incarnation(&mut self, end: Lsn) -> Result<Option<Incarnation>> {
+        let start = Lsn(ceil_block(end.0));
+        let mut in_ring = [0; BIRTH_BYTES];
+        self.ring.copy_out(start, &mut in_ring);
+        let stored = self.segments.get(start, BIRTH_BYTES)?.and_then(|bytes| bytes.first_chunk());
+        let salt = stored.and_then(|bytes| record::salt_of_birth(start, bytes));
+        let salt = salt.or_else(|| record::salt_of_birth(start, &in_ring));
+        let is_unknown = |salt: &u64| self.incarnations.iter().all(|known| known.salt != *salt);
+        Ok(salt.filter(is_unknown).map(|salt| Incarnation { prev_end: end, start, salt }))
+    }
+
+    #[cold]
+    fn meet(&mut self, unknown: Incarnation) -> Result<Option<Step>> {
+        if !self.adopts {
+            let detail = format!(
+                "its end is missing: it does not know the opening whose log begins at LSN {}",
+                unknown.start
+            );
+            return Err(Error::corrupt("the directory journal", detail));
+        }
+        self.incarnations.push(unknown);
+        self.step()
     }
 
     /// The log breaks off at `end`: is that a torn tail, or damage? A flight that says that the log was durable beyond

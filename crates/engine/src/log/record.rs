@@ -11,6 +11,9 @@
 //! A *pad* fills the log up to a block boundary. Kind 0 is reserved for it. If it has room for a body, the seven bytes
 //! after the kind say how far the log was durable when the pad was made, and the rest is zeros: a reader that finds the
 //! log broken off before such a point knows that it was damaged, not torn.
+//!
+//! Each incarnation begins with a *birth*: a pad whose rest is not zeros but its salt. So a reader who finds one where the log ends knows that
+//! there was an incarnation of which the list that it was given has lost the entry.
 
 use crc32c::crc32c_append;
 use foreshore_base::Lsn;
@@ -44,6 +47,25 @@ pub(super) fn durable_before(pad: &[u8]) -> Option<Lsn> {
 /// The body of a pad of `bytes` in all, up to its zeros.
 pub(super) fn pad_body(durable: Lsn, bytes: u64) -> Option<[u8; 8]> {
     (bytes > HEADER_BYTES as u64).then(|| (durable.0 << 8 | u64::from(PAD)).to_le_bytes())
+}
+
+/// Bytes of a birth.
+pub(super) const BIRTH_BYTES: usize = HEADER_BYTES + 16;
+
+/// The body of the birth of an incarnation with this salt.
+pub(super) fn birth_body(salt: u64) -> [u8; 16] {
+    let mut body = [0; 16];
+    body[8..].copy_from_slice(&salt.to_le_bytes());
+    body
+}
+
+/// The salt of the incarnation whose birth these bytes at `at` are, if they are one.
+pub(super) fn salt_of_birth(at: Lsn, bytes: &[u8; BIRTH_BYTES]) -> Option<u64> {
+    let (word0, body) = bytes.split_at(HEADER_BYTES);
+    let word0 = u64::from_le_bytes(word0.try_into().expect("word 0"));
+    let salt = u64::from_le_bytes(body[8..].try_into().expect("a salt"));
+    let is_birth = length(word0, BIRTH_BYTES as u64) == Some(BIRTH_BYTES) && body == birth_body(salt);
+    (is_birth && Seal::new(salt).matches(at, word0, body)).then_some(salt)
 }
 
 /// A record's length (unpadded, word 0 included) according to its word 0; `None` if no record begins like this.
@@ -100,6 +122,22 @@ impl Seal {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_birth_tells_its_salt_in_its_place() {
+        let (at, body) = (Lsn(4096), birth_body(77));
+        let mut bytes = [0; BIRTH_BYTES];
+        bytes[..HEADER_BYTES].copy_from_slice(&Seal::new(77).word0(at, &[&body]).to_le_bytes());
+        bytes[HEADER_BYTES..].copy_from_slice(&body);
+        assert!(is_pad(&body) && durable_before(&body) == Some(Lsn::ZERO));
+        assert_eq!(salt_of_birth(at, &bytes), Some(77));
+        assert_eq!(salt_of_birth(Lsn(8192), &bytes), None);
+        for byte in 0..BIRTH_BYTES {
+            let mut damaged = bytes;
+            damaged[byte] ^= 1;
+            assert_eq!(salt_of_birth(at, &damaged), None, "byte {byte}");
+        }
+    }
 
     #[test]
     fn a_record_counts_only_in_its_place_and_incarnation() {

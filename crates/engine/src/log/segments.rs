@@ -17,6 +17,7 @@
 use super::POSITIONS;
 use super::options::LogOptions;
 use super::poison::Poison;
+use super::record::BIRTH_BYTES;
 use crate::error::{Error, Result};
 use crate::file_names::{number_in, numbered, numbers};
 use foreshore_base::sync::Ordering::{Acquire, Relaxed, Release};
@@ -235,7 +236,7 @@ impl Segments {
             allocated.map_err(|e| Error::io(format!("log segment {}", name(next)), &e))?;
             next += 1;
         }
-        while next * segment_bytes < start.0 + options.ring() {
+        while next * segment_bytes < start.0 + BIRTH_BYTES as u64 + options.ring() {
             match prepare(&*vfs, next, segment_bytes, None) {
                 Err(Error::Full { .. }) if start > Lsn::ZERO && !existing.is_empty() => break,
                 prepared => prepared?,

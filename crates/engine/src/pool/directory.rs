@@ -379,7 +379,7 @@ impl Current {
     fn replay(&self, mut each: impl FnMut(Entry, &[u8]) -> Result<()>) -> Result<()> {
         let name = file_name(self.number);
         let file = Arc::clone(&self.journal.space().file);
-        let mut reader = Reader::up_to(self.journal.bytes(), file, &name, self.number);
+        let mut reader = Reader::up_to(self.journal.bytes(), file, &name, self.number)?;
         while let Some(batch) = reader.next()? {
             decode_all(&name, &batch, &mut each)?;
         }

@@ -1,7 +1,10 @@
 //! An append-only file of batches, each of which survives whole or not at all.
 //!
 //! ```text
-//! word 0   magic (u32) | payload bytes (u32)
+//! word 0   magic (u32) | the file's mark (u32)                    the head of the file
+//! word 1   CRC32C of word 0 (u32) | 0 (u32)
+//!
+//! word 0   the file's mark (u32) | payload bytes (u32)            each batch
 //! word 1   sequence number: 0, 1, 2 … within the file
 //! word 2   CRC32C of the batch before (u32; of the first one: the file's number) | CRC32C of all the rest (u32)
 //! payload, padded with zeros to 8 bytes
@@ -20,14 +23,20 @@
 //!   the file's use: whether the batch is durable is then unknown, and a sync is not retried.
 //! - J4: a file that held something else is written from its beginning, and what is left of it behind the end is cleared and
 //!   synced before the file gets its name: there are only zeros again.
+//! - J5: a mark is drawn for each file, is never 0, and is known to nobody who chooses what payloads hold, such as keys. So no payload
+//!   holds what looks like a batch, and what a torn one leaves is not taken for one.
 
 use crate::error::{Error, Result};
 use foreshore_base::seeded_bug;
 use foreshore_io::File;
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::sync::Arc;
 
-const MAGIC: u32 = u32::from_le_bytes(*b"FdJ1");
+const MAGIC: [u8; 4] = *b"FdJ2";
+/// Of the file.
+const HEAD_BYTES: usize = 16;
+/// Of a batch.
 const HEADER_BYTES: usize = 24;
 /// Larger payloads are cut into several batches by the caller; a larger length on disk is damage.
 pub(super) const PAYLOAD_MAX: usize = 16 << 20;
@@ -39,27 +48,59 @@ const REST_MAX: u64 = (HEADER_BYTES + PAYLOAD_MAX) as u64 + ROOM_BYTES;
 /// Nobody needs so much room, beside what there is: a longer file is damaged, and not looked through.
 const ROOM_MAX: u64 = 64 << 30;
 
+/// Draws one (J5).
+fn new_mark(number: u64) -> u32 {
+    // The standard library's hasher keys are random for each thread and different for each call.
+    (RandomState::new().hash_one(number) as u32).max(1)
+}
+
+/// The head of a file with this mark.
+fn encode_head(mark: u32) -> [u8; HEAD_BYTES] {
+    let mut head = [0; HEAD_BYTES];
+    head[..4].copy_from_slice(&MAGIC);
+    head[4..8].copy_from_slice(&mark.to_le_bytes());
+    let crc = crc32c::crc32c(&head[..8]);
+    head[8..12].copy_from_slice(&crc.to_le_bytes());
+    head
+}
+
+/// The mark of the file, which has its name: so it has its head.
+fn read_mark(file: &dyn File, name: &str) -> Result<u32> {
+    let mut head = [0; HEAD_BYTES];
+    file.read_at(&mut head, 0).or_else(|e| match e.kind() {
+        io::ErrorKind::UnexpectedEof => Ok(()),
+        _ => Err(Error::io(format!("reading {name}"), &e)),
+    })?;
+    let mark = u32::from_le_bytes(head[4..8].try_into().expect("four bytes"));
+    match mark != 0 && head == encode_head(mark) {
+        true => Ok(mark),
+        false => Err(Error::corrupt(name, "its first bytes are damaged")),
+    }
+}
+
 /// Where the next batch goes, and what it must say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Position {
+    mark: u32,
     at: u64,
     sequence: u64,
     chain: u32,
 }
 
 impl Position {
-    fn beginning(number: u64) -> Self {
-        Self { at: 0, sequence: 0, chain: number as u32 }
+    fn beginning(number: u64, mark: u32) -> Self {
+        Self { mark, at: HEAD_BYTES as u64, sequence: 0, chain: number as u32 }
     }
 
     fn after(self, payload_len: usize, crc: u32) -> Self {
-        Self { at: self.at + batch_bytes(payload_len), sequence: self.sequence + 1, chain: crc }
+        let Self { mark, at, sequence, .. } = self;
+        Self { mark, at: at + batch_bytes(payload_len), sequence: sequence + 1, chain: crc }
     }
 
     /// The batch of this payload here, and where the next one goes.
     fn encode(self, payload: &[u8]) -> (Vec<u8>, Self) {
         let mut batch = Vec::with_capacity(batch_bytes(payload.len()) as usize);
-        batch.extend_from_slice(&MAGIC.to_le_bytes());
+        batch.extend_from_slice(&self.mark.to_le_bytes());
         batch.extend_from_slice(&(payload.len() as u32).to_le_bytes());
         batch.extend_from_slice(&self.sequence.to_le_bytes());
         batch.extend_from_slice(&self.chain.to_le_bytes());
@@ -111,7 +152,8 @@ pub(super) struct Journal {
 impl Journal {
     /// Begins to fill a file from its beginning, whatever it holds (J4).
     pub fn begin(space: Space, name: &str, number: u64) -> Self {
-        Self { space, name: name.to_string(), end: Position::beginning(number), failed: None }
+        let end = Position::beginning(number, new_mark(number));
+        Self { space, name: name.to_string(), end, failed: None }
     }
 
     /// Goes on after the last valid batch that `reader` found; see J2.
@@ -169,7 +211,11 @@ impl Journal {
         assert!(!payload.is_empty() && payload.len() <= PAYLOAD_MAX, "a batch of {} bytes", payload.len());
         let (batch, next) = self.end.encode(payload);
         self.make_room(next.at)?;
-        if let Err(e) = self.space.file.write_at(&batch, self.end.at) {
+        let (bytes, at) = match self.end.sequence {
+            0 => ([&encode_head(self.end.mark), batch.as_slice()].concat(), 0),
+            _ => (batch, self.end.at),
+        };
+        if let Err(e) = self.space.file.write_at(&bytes, at) {
             return Err(self.fail(format!("writing {}", self.name), &e));
         }
         self.end = next;
@@ -228,12 +274,13 @@ impl Reader {
     /// Stands before the first batch of file `number`.
     pub fn new(file: Arc<dyn File>, name: &str, number: u64) -> Result<Self> {
         let len = file.len().map_err(|e| Error::io(format!("reading {name}"), &e))?;
-        Ok(Self::up_to(len, file, name, number))
+        Self::up_to(len, file, name, number)
     }
 
     /// The same, for whoever knows where the batches end.
-    pub fn up_to(len: u64, file: Arc<dyn File>, name: &str, number: u64) -> Self {
-        Self { file, name: name.to_string(), last: None, next: Position::beginning(number), len }
+    pub fn up_to(len: u64, file: Arc<dyn File>, name: &str, number: u64) -> Result<Self> {
+        let next = Position::beginning(number, read_mark(&*file, name)?);
+        Ok(Self { file, name: name.to_string(), last: None, next, len })
     }
 
     /// Bytes read so far.
@@ -271,7 +318,7 @@ impl Reader {
         self.read(&mut header, at)?;
         let u32_at = |i: usize| u32::from_le_bytes(header[i..i + 4].try_into().expect("four bytes"));
         let payload_len = u32_at(4) as usize;
-        if u32_at(0) != MAGIC
+        if u32_at(0) != self.next.mark
             || !(1..=PAYLOAD_MAX).contains(&payload_len)
             || at + batch_bytes(payload_len) > self.len
         {
@@ -294,7 +341,7 @@ impl Reader {
             self.read(chunk, at)?;
             for (i, word) in chunk.chunks_exact(8).enumerate() {
                 let place = at + i as u64 * 8;
-                if word[..4] == MAGIC.to_le_bytes()
+                if word[..4] == self.next.mark.to_le_bytes()
                     && let Some(batch) = self.batch_at(place)?
                     && batch.sequence > self.next.sequence
                 {
@@ -361,4 +408,48 @@ fn clear(file: &dyn File, from: u64, to: u64) -> io::Result<()> {
         at += bytes as u64;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use foreshore_io::{Access, MemVfs, Vfs};
+
+    /// J5: whoever chooses what payloads hold, such as keys, knows no file's mark.
+    #[test]
+    fn what_a_torn_batch_holds_is_taken_for_no_batch() {
+        let vfs = MemVfs::new();
+        let file = vfs.open("journal", Access::Buffered, true).unwrap();
+        let mut journal = Journal::begin(Space { file: file.clone(), room: 0 }, "journal", 7);
+        journal.append(&[1; 50]).unwrap();
+        let torn_at = journal.bytes();
+        let other = Journal::begin(Space { file: file.clone(), room: 0 }, "journal", 7);
+        let later = Position { sequence: 1 << 40, ..other.end };
+        journal.append(&later.encode(&[2; 30]).0).unwrap();
+        file.write_at(&[0], torn_at).unwrap();
+
+        let mut reader = Reader::new(file.clone(), "journal", 7).unwrap();
+        assert_eq!(reader.next().unwrap(), Some(vec![1; 50]));
+        assert_eq!(reader.next().unwrap(), None);
+        // One of this file is no remains.
+        let later = Position { sequence: 2, ..journal.end };
+        file.write_at(&later.encode(&[3; 30]).0, journal.bytes()).unwrap();
+        assert!(matches!(reader.next(), Err(Error::Corrupt { .. })));
+    }
+
+    #[test]
+    fn a_file_without_its_head_is_damaged() {
+        let vfs = MemVfs::new();
+        let file = vfs.open("journal", Access::Buffered, true).unwrap();
+        for bytes in [&b""[..], b"FdJ1", &encode_head(5)[..HEAD_BYTES - 1], &encode_head(0), &[0; 500]] {
+            file.set_len(0).unwrap();
+            file.write_at(bytes, 0).unwrap();
+            assert!(
+                matches!(Reader::new(file.clone(), "journal", 0), Err(Error::Corrupt { .. })),
+                "{bytes:?}"
+            );
+        }
+        file.write_at(&encode_head(5), 0).unwrap();
+        assert_eq!(Reader::new(file, "journal", 0).unwrap().next().unwrap(), None);
+    }
 }

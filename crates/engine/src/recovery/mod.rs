@@ -31,7 +31,7 @@ use crate::db::meta::{self, Found, Meta};
 use crate::db::options::Builder;
 use crate::dir_syncs::DirSyncs;
 use crate::error::{Error, Result};
-use crate::log::{self, Durability, Incarnation, Log};
+use crate::log::{self, Durability, Incarnation, Log, LogReader};
 use crate::pool::{Directory, DirectoryEntry as Entry, Loaded, PageEntry, Pools, Wal, rebuild};
 use crate::tree::{Hole, Tree, empty_leaf};
 use crate::txn::{Txn, restore, roll_back};
@@ -126,8 +126,11 @@ fn create(vfs: &Arc<dyn Vfs>, options: &Builder) -> Result<Recovered> {
 
 fn recover(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<Recovered> {
     Pools::ensure_possible(meta.leaf_bytes, options.cache_bytes)?;
+    if !options.rebuild {
+        log::ensure_buffer(&**vfs)?;
+    }
     let extents = Extents::open(&**vfs)?;
-    let (directory, Loaded { pages, redo_lsn, incarnations }) = open_directory(vfs, options, meta)?;
+    let (directory, Loaded { pages, redo_lsn, mut incarnations }) = open_directory(vfs, options, meta)?;
     let salvaged = is_salvaged(redo_lsn);
     if salvaged {
         extents.sync_all()?; // rows of transactions that did not come to sync them may be there
@@ -141,11 +144,14 @@ fn recover(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<Recover
             Redone::nothing(pages, redo_lsn)
         }
         false => {
-            let log = StoredLog { vfs, options: meta.log_options(), incarnations: &incarnations };
             // A salvage may have been cut short before it made one.
             if !salvaged {
-                log::ensure_first_file(&**vfs, log.options, redo_lsn)?;
+                log::ensure_first_file(&**vfs, meta.log_options(), redo_lsn)?;
             }
+            if options.rebuild {
+                adopt_incarnations(vfs, meta, &directory, &mut incarnations, redo_lsn)?;
+            }
+            let log = StoredLog { vfs, options: meta.log_options(), incarnations: &incarnations };
             redo::run(&pools, &stand_in, &log, redo_lsn, pages, options)?
         }
     };
@@ -244,6 +250,21 @@ fn open_directory(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<
         Err(error) => return Err(error),
     };
     Ok((Arc::new(Directory::create_with(vfs.clone(), &loaded)?), loaded))
+}
+
+/// Puts on record what a directory whose end is missing has lost: the log says it, too.
+fn adopt_incarnations(
+    vfs: &Arc<dyn Vfs>,
+    meta: &Meta,
+    directory: &Directory,
+    incarnations: &mut Vec<Incarnation>,
+    redo_lsn: Lsn,
+) -> Result<()> {
+    let log = LogReader::open(vfs, meta.log_options(), incarnations, redo_lsn)?;
+    let all = log.adopt_incarnations()?;
+    let adopted: Vec<_> = all[incarnations.len()..].iter().map(|new| Entry::Incarnation(*new)).collect();
+    *incarnations = all;
+    if adopted.is_empty() { Ok(()) } else { directory.append(&adopted) }
 }
 
 /// Where no leaf is left, there is nothing to open.

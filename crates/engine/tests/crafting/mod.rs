@@ -9,6 +9,8 @@ use std::sync::Arc;
 
 pub const DIRECTORY: &str = "directory-0000000000000000";
 pub const BATCH_HEADER_BYTES: usize = 24;
+/// Before the first batch.
+pub const DIRECTORY_HEAD_BYTES: usize = 16;
 pub const FREE: u8 = 2;
 pub const REDO: u8 = 3;
 pub const INCARNATION: u8 = 4;
@@ -27,13 +29,14 @@ pub fn u64_at(bytes: &[u8], at: usize) -> u64 {
 
 /// Appends a batch with this payload to a directory file, as the engine would (`docs/file_format.md`).
 pub fn append_batch(file: &mut Vec<u8>, payload: &[u8]) {
-    let (mut at, mut sequence, mut chain) = (0, 0u64, 0);
-    while file.get(at..at + 4) == Some(b"FdJ1") {
+    let mark = file[4..8].to_vec();
+    let (mut at, mut sequence, mut chain) = (DIRECTORY_HEAD_BYTES, 0u64, 0);
+    while file.get(at..at + 4) == Some(&mark) {
         chain = u32_at(file, at + 20);
         at += BATCH_HEADER_BYTES + (u32_at(file, at + 4) as usize).next_multiple_of(8);
         sequence += 1;
     }
-    let mut batch = b"FdJ1".to_vec();
+    let mut batch = mark;
     batch.extend((payload.len() as u32).to_le_bytes());
     batch.extend(sequence.to_le_bytes());
     batch.extend(chain.to_le_bytes());

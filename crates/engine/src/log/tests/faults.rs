@@ -184,6 +184,6 @@ fn a_panic_stops_the_log() {
             "{refused}"
         );
         assert!(matches!(log.room(), Err(Error::Poisoned { .. })));
-        assert!(log.shared.segments.wait_prepared(never + SMALL.ring()).is_err());
+        assert!(log.shared.segments.wait_prepared(never + 2 * SMALL.ring()).is_err());
     });
 }
