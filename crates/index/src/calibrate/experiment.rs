@@ -86,6 +86,7 @@ impl Plan {
 /// println!("{} keys a node", quickest.expect("some were measured").node_keys.get());
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Measured {
     /// Bytes of a key.
     pub key_bytes: usize,

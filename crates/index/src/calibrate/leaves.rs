@@ -27,6 +27,7 @@ const WORTH_WHILE: f64 = 1.05;
 /// assert_eq!(unmeasured.bytes(Favour::Lookups), 8192, "the engine's own size");
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Leaves {
     /// Bytes of a leaf for single rows that are read.
     pub lookups: usize,
@@ -42,6 +43,7 @@ pub struct Leaves {
 /// Figures of one leaf size: nanoseconds of one operation on one thread, all rows in memory, nobody waiting for a device.
 /// See [`Leaves`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct LeafMeasured {
     /// Bytes of a leaf.
     pub leaf_bytes: usize,

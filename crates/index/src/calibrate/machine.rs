@@ -18,6 +18,7 @@ use std::path::Path;
 /// assert!(machine.is_like(&Machine { cores: 64, ..machine.clone() }), "the processor and its caches count");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)] // what is misspelt would be taken from the default
 pub struct Machine {
     /// The processor's name.
     pub processor: String,

@@ -32,7 +32,7 @@ pub struct Profile {
     /// Where it was measured.
     pub machine: Machine,
     /// What follows from the figures, or was written here by hand; in the file, tables named `[[choice]]`.
-    #[serde(default, rename = "choice")]
+    #[serde(default, rename = "choice", deserialize_with = "single_choices")]
     pub choices: Vec<Choice>,
     /// The figures of maps.
     #[serde(default)]
@@ -183,6 +183,20 @@ fn held_key_bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D
     Err(de::Error::custom(message))
 }
 
+/// Of two choices for the same keys and use, one would choose nothing.
+fn single_choices<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Choice>, D::Error> {
+    let choices = Vec::<Choice>::deserialize(deserializer)?;
+    for (at, choice) in choices.iter().enumerate() {
+        let Choice { key_bytes, favour, .. } = *choice;
+        if choices[..at].iter().any(|other| (other.key_bytes, other.favour) == (key_bytes, favour)) {
+            let message =
+                format!("there are two choices for keys of {key_bytes} bytes and {favour:?}: leave one");
+            return Err(de::Error::custom(message));
+        }
+    }
+    Ok(choices)
+}
+
 /// See the module.
 fn by_caches(machine: &Machine, key_bytes: usize) -> NodeKeys {
     NodeKeys::at_most(machine.l1d_bytes / 32 / key_bytes.saturating_add(size_of::<u64>()))
@@ -239,11 +253,20 @@ mod tests {
         let choice = "key_bytes = 8\nfavour = \"lookups\"\nnode_keys = 16\n";
         let chosen = with(&format!("[[choice]]\n{choice}")).unwrap().node_keys(8, Favour::Lookups);
         assert_eq!(chosen, NodeKeys::K16);
-        for misspelt in [format!("[[choices]]\n{choice}"), format!("[[choice]]\n{choice}node_bytes = 256\n")]
-        {
+        let leaf = "[leaf]\nlookups = 8192\ninserts = 8192\nbalanced = 8192\n";
+        with(leaf).unwrap();
+        for misspelt in [
+            format!("[[choices]]\n{choice}"),
+            format!("[[choice]]\n{choice}node_bytes = 256\n"),
+            format!("{leaf}lookup = 4096\n"),
+        ] {
             let refused = with(&misspelt).unwrap_err().to_string();
             assert!(refused.contains("unknown field"), "{refused}");
         }
+        let machine = written.replace("page_bytes", "page_byte");
+        assert!(Profile::from_toml(&machine).unwrap_err().to_string().contains("unknown field"));
+        let twice = with(&format!("[[choice]]\n{choice}[[choice]]\n{choice}")).unwrap_err().to_string();
+        assert!(twice.contains("two choices for keys of 8 bytes and Lookups: leave one"), "{twice}");
     }
 
     /// A choice for keys of which no node holds so many bytes would choose nothing.
