@@ -96,7 +96,7 @@ impl Tree {
     }
 
     /// The lock of a key, whose line is asked for.
-    pub(super) fn lock_ahead(&self, key: &[u8]) -> Name {
+    pub fn lock_ahead(&self, key: &[u8]) -> Name {
         let name = self.core.txns.keys.name(self.id, key);
         self.core.txns.keys.prefetch(name);
         name

@@ -86,9 +86,8 @@ impl Tree {
                     (leaf, place, false)
                 }
             };
-            if !is_spilled && must_spill(txn, place.cell(), intent) {
-                leaf.latch.release_unchanged();
-                txn.spill().map_or(Ok(()), |spill| spill.keep(self, key))?;
+            if let Some(version) = replaced_first(txn, place.cell(), intent).filter(|_| !is_spilled) {
+                self.spill(txn, leaf, &place, key, version)?;
                 is_spilled = true;
                 continue;
             }
@@ -109,6 +108,22 @@ impl Tree {
                 Err(Obstacle::Absent(page)) => self.await_page(page)?,
             }
         }
+    }
+
+    /// Copies the row with this place in the leaf to disk, once that is not latched any more. It has this version, and is locked.
+    fn spill(
+        self: &Arc<Self>,
+        txn: &mut Txn,
+        leaf: Latched<'_>,
+        place: &Place,
+        key: &[u8],
+        version: Version,
+    ) -> Result<()> {
+        txn.old.begin(key);
+        txn.old.set_value(|out| append_live(leaf.at.page, place.cell(), out));
+        leaf.latch.release_unchanged();
+        let value = txn.old.value().unwrap_or_default();
+        txn.spill().map_or(Ok(()), |spill| spill.put(self, key, value, version))
     }
 
     fn lock_to_write(self: &Arc<Self>, txn: &mut Txn, key: &[u8]) -> Result<Name> {
@@ -192,7 +207,10 @@ impl Tree {
         txn.set_last_leaf(self, page.id());
         txn.owe_for(txn.body.len(), 1);
         if version.is_ghost() {
-            txn.note_ghost(self, key, version.author());
+            match txn.spill().filter(|_| first) {
+                Some(spill) => spill.note_ghosts(self.id), // it has the row, which was there
+                None => txn.note_ghost(self, key, version.author()),
+            }
         }
         txn.claim(self, name, key);
         Ok(())
@@ -383,10 +401,10 @@ impl Tree {
     }
 }
 
-/// Must the row with this cell be copied to disk before `txn` does that to it? It spills, and changes it for the first time.
-fn must_spill(txn: &Txn, cell: Option<Cell>, intent: Intent<'_>) -> bool {
-    let replaces = |version: Version| version != Version::SETTLED.ghost() && !txn.wrote(version);
-    txn.spill().is_some()
-        && !intent.is_idle(is_live(cell))
-        && cell.is_some_and(|cell| replaces(Version(cell.version)))
+/// The version of the row with this cell, if the row must be copied to disk before `txn` does that to it: it spills, and changes it for
+/// the first time.
+fn replaced_first(txn: &Txn, cell: Option<Cell>, intent: Intent<'_>) -> Option<Version> {
+    let is_replaced = |version: &Version| *version != Version::SETTLED.ghost() && !txn.wrote(*version);
+    let is_idle = txn.spill().is_none() || intent.is_idle(is_live(cell));
+    cell.filter(|_| !is_idle).map(|cell| Version(cell.version)).filter(is_replaced)
 }

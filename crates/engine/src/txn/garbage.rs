@@ -44,6 +44,9 @@ const BUDGET_PART: u64 = 8;
 /// After so many ghosts it is looked whether the leaves of those that follow must be read.
 const LOOK_EVERY: usize = 8;
 
+/// The line of the key table for a ghost so far ahead is asked for: keys that follow each other have theirs anywhere.
+const LOCKS_AHEAD: usize = 8;
+
 /// Ghosts of rows on disk that are looked for at a time.
 const SPILLED_AT_ONCE: usize = 1000;
 
@@ -412,6 +415,9 @@ impl Core {
         for (at, ghost) in ghosts.iter().enumerate() {
             if ghosts.len() > LOOK_EVERY && at >= loaded && at % LOOK_EVERY == 0 {
                 loaded = at + self.load_leaves(&ghosts[at..]);
+            }
+            if let Some(Ghost { tree, key, .. }) = ghosts.get(at + LOCKS_AHEAD) {
+                tree.lock_ahead(key);
             }
             gone.push(matches!(ghost.tree.purge(owner, &mut near, &ghost.key, ghost.author), Ok(true)));
         }

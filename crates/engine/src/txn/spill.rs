@@ -85,13 +85,7 @@ impl Spill {
         self.hidden.lock().iter().find(|hidden| hidden.of.id == table).cloned()
     }
 
-    /// Keeps the row with this key as it is. Its transaction has it locked, and is going to change it for the first time.
-    pub fn keep(&self, tree: &Arc<Tree>, key: &[u8]) -> Result<()> {
-        let Some((version, value)) = tree.newest_cell(key)? else { return Ok(()) };
-        self.put(tree, key, &value, version)
-    }
-
-    /// Keeps this version of a row.
+    /// Keeps this version of a row, which its transaction has locked, and is going to change for the first time.
     pub fn put(&self, tree: &Arc<Tree>, key: &[u8], value: &[u8], version: Version) -> Result<()> {
         let hidden = match self.table(tree.id) {
             Some(hidden) => hidden,
@@ -122,6 +116,13 @@ impl Spill {
             hidden.has_ghosts.store(true, Relaxed);
         }
         notes
+    }
+
+    /// Its transaction has removed a row of this table, which it has.
+    pub fn note_ghosts(&self, table: TableId) {
+        if let Some(hidden) = self.table(table) {
+            hidden.has_ghosts.store(true, Relaxed);
+        }
     }
 
     /// Shows the rows of those tables in which some were removed, until `show` breaks.
