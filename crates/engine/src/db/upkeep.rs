@@ -142,17 +142,19 @@ impl Upkeep {
     /// that the disk refuses to remove is no failure, but tried again by the next checkpoint. After the last one there is none.
     pub fn checkpoint(&self) -> Result<()> {
         let was_last = lock_or_wait(&self.checkpointing);
-        if *was_last { Err(Error::closed()) } else { self.write_out() }
+        if *was_last { Err(Error::closed()) } else { self.write_out(self.log_bytes) }
     }
 
-    /// The same, for the last time: whoever has closed a database may copy its files.
+    /// The same, for the last time: whoever has closed a database may copy its files. Those of the log are not kept to be written again, which
+    /// would make a database that is closed, and never opened again, many times as large as what it holds.
     pub fn last_checkpoint(&self) -> Result<()> {
         let mut was_last = lock_or_wait(&self.checkpointing);
         *was_last = true;
-        self.write_out()
+        self.write_out(0)
     }
 
-    fn write_out(&self) -> Result<()> {
+    /// Keeps files of the log with so many bytes in all, needed or not.
+    fn write_out(&self, log_bytes_kept: u64) -> Result<()> {
         let now = self.core.log.reserved();
         self.core.pools.flush_until(now)?;
         // The log is kept from the oldest transaction on: its undo is there (X3 in `txn`). Those that have ended may
@@ -166,7 +168,7 @@ impl Upkeep {
             .map_err(|e| self.judge(e))?;
         self.redo_lsn.store(redo.0, Relaxed);
         self.checkpointed.store(now.0, Relaxed);
-        self.core.log.truncate(redo, self.log_bytes);
+        self.core.log.truncate(redo, log_bytes_kept);
         self.checkpoints.fetch_add(1, Relaxed);
         Ok(())
     }
@@ -195,8 +197,8 @@ mod tests {
     use super::*;
     use crate::{ByteTable, Database, Transaction, TransactionOptions};
     use foreshore_base::sync::AtomicBool;
-    use foreshore_io::MemVfs;
     use foreshore_io::sim::{Call, Intercepted};
+    use foreshore_io::{MemVfs, SimDisk};
 
     /// A ghost that a scan has locked, and that nothing but the scan keeps.
     fn locked_ghost(db: &Database, table: &ByteTable) -> Transaction {
@@ -222,6 +224,20 @@ mod tests {
         let refused = puts.filter_map(Result::err).next().expect("it goes on until one fails");
         upkeep.stop();
         assert!(matches!(&refused, Error::Poisoned { cause } if cause.contains("panicked")), "{refused:?}");
+    }
+
+    #[test]
+    fn a_closed_database_keeps_few_files_of_the_log() {
+        let disk = SimDisk::new(1);
+        let small = Database::builder().leaf_bytes(4096).ring_bytes(64 << 10).segment_bytes(64 << 10);
+        let db = small.log_bytes(4 << 20).open_on(Arc::new(disk.clone())).unwrap();
+        let table = db.byte_table("t").unwrap().with_durability(Durability::Buffered);
+        (0..4000u32).for_each(|i| table.put(&(i % 50).to_be_bytes(), &[i as u8; 900]).unwrap());
+        let files = || disk.names().iter().filter(|name| name.starts_with("wal-")).count();
+        let of_running = files();
+        drop(table);
+        db.close().unwrap();
+        assert!(of_running > 30 && files() < 8, "{of_running} and {}", files());
     }
 
     /// A device that makes no such call of the leaves' file while the mutex is held, and says when one has come.
