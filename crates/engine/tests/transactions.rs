@@ -3,9 +3,9 @@
 mod common;
 
 use common::{row, rows, short, tiny};
-use foreshore::{Database, Error, Isolation, Result, Transaction, TransactionOptions};
-use foreshore_io::SimDisk;
+use foreshore::{Database, Durability, Error, Isolation, Result, Transaction, TransactionOptions};
 use foreshore_io::sim::{Fault, Repeat};
+use foreshore_io::{MemVfs, SimDisk};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::thread;
@@ -35,6 +35,27 @@ fn changes_appear_at_the_commit() {
     tx.commit().unwrap();
     assert_eq!(rows(&t), [row(b"a", b"new"), row(b"c", b"inserted")]);
     assert_eq!(db.check().unwrap().tables[1].rows, 2);
+}
+
+/// Who is told that the database was closed may do it all again after the next open: nothing of it is there.
+#[test]
+fn nothing_commits_once_the_database_is_closed() {
+    let commits: [fn(Transaction) -> Result<()>; 2] =
+        [Transaction::commit, |tx| tx.commit_async().and_then(|ticket| ticket.wait())];
+    let durabilities = [Durability::Sync, Durability::Buffered, Durability::Relaxed];
+    for (durability, commit) in durabilities.iter().flat_map(|kind| commits.map(|commit| (*kind, commit))) {
+        let vfs = Arc::new(MemVfs::new());
+        let db = tiny().durability(durability).open_on(vfs.clone()).unwrap();
+        let t = db.byte_table("t").unwrap();
+        let tx = db.begin().unwrap();
+        tx.bytes(&t).put(b"k", b"before the closing").unwrap();
+        db.close().unwrap();
+        assert!(matches!(tx.bytes(&t).put(b"k", b"after it"), Err(Error::Poisoned { .. })));
+        assert!(matches!(commit(tx), Err(Error::Poisoned { .. })), "{durability:?}");
+        drop(t);
+        let db = tiny().open_on(vfs).unwrap();
+        assert_eq!(rows(&db.byte_table("t").unwrap()), [], "{durability:?}");
+    }
 }
 
 /// A transaction looks first where it was twice in a row; what splits moved away meanwhile, it finds all the same.

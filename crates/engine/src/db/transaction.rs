@@ -296,7 +296,8 @@ impl Transaction {
     /// Commits, and waits as long as the durability asks.
     ///
     /// Errors: those of the transaction, if it was rolled back before; [`Error::Poisoned`] after a failed write or sync:
-    /// whether the transaction survives is then known when the database has been opened again.
+    /// whether the transaction survives is then known when the database has been opened again. It does not where a call before this one
+    /// gave the same error, or [`Database::close`](crate::Database::close) had returned.
     ///
     /// ```
     /// # fn main() -> foreshore::Result<()> {

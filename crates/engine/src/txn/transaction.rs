@@ -416,13 +416,13 @@ impl Txn {
     /// Commits: from now on everybody sees what it did. Returns the end of its commit record, whose durability is its
     /// own; `None` if it wrote nothing.
     ///
-    /// Errors: [`Error::Poisoned`]: what it wrote past the log is perhaps lost. It is rolled back.
+    /// Errors: [`Error::Poisoned`]: what it wrote past the log is perhaps lost, or the log had stopped. It is rolled back.
     pub fn commit(mut self) -> Result<Option<Lsn>> {
         if self.locks.len() + self.more_locks > LOCKS_AT_ONCE {
             will_wait(); // for nobody, but to give so many back takes a while
         }
         if self.decided.is_none()
-            && let Err(failed) = self.await_extents()
+            && let Err(failed) = self.get_ready_to_commit()
         {
             return self.roll_back().and(Err(failed));
         }
@@ -437,6 +437,13 @@ impl Txn {
             self.core.txns.settle_now_and_then(&self.core.log, end);
         }
         Ok(end)
+    }
+
+    /// Waits for what a commit record takes. None is written into a log that has stopped: though nobody would be told that it has committed,
+    /// the next open might find the record.
+    fn get_ready_to_commit(&mut self) -> Result<()> {
+        self.await_extents()?;
+        self.id.map_or(Ok(()), |_| self.core.log.ensure_works())
     }
 
     /// Writes its commit record, if it wrote anything, and has not done so: what is left of its commit cannot fail. The extents that it
