@@ -108,8 +108,10 @@ pub extern "C" fn fs_range(
     out: Option<&mut MaybeUninit<Option<Box<Cursor>>>>,
 ) -> c_int {
     guard(|| {
+        let out = there(out, "out")?;
         let rows = there(table, "table")?.handle.range(Limit::bounds(from, to)?);
-        give(out, Cursor::new(rows))
+        give(out, Cursor::new(rows));
+        Ok(())
     })
 }
 
@@ -121,8 +123,10 @@ pub extern "C" fn fs_prefix(
     out: Option<&mut MaybeUninit<Option<Box<Cursor>>>>,
 ) -> c_int {
     guard(|| {
+        let out = there(out, "out")?;
         let rows = there(table, "table")?.handle.range(Bounds::prefix(prefix.get()?));
-        give(out, Cursor::new(rows))
+        give(out, Cursor::new(rows));
+        Ok(())
     })
 }
 

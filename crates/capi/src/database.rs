@@ -28,10 +28,12 @@ pub extern "C" fn fs_open(
     out: Option<&mut MaybeUninit<Option<Box<Db>>>>,
 ) -> c_int {
     guard(|| {
+        let out = there(out, "out")?;
         // SAFETY: C promises a terminated string, or NULL.
         let path = OsStr::from_bytes(unsafe { c_str(path, "path")? }.to_bytes());
         let database = open(path.as_ref(), Options::pairs(options))?;
-        give(out, Db { database })
+        give(out, Db { database });
+        Ok(())
     })
 }
 
@@ -61,11 +63,13 @@ pub extern "C" fn fs_open_table(
     out: Option<&mut MaybeUninit<Option<Box<Table>>>>,
 ) -> c_int {
     guard(|| {
+        let out = there(out, "out")?;
         // SAFETY: C promises a terminated string, or NULL.
         let name = unsafe { text(name, "name")? };
         let options = table_options(Options::pairs(options))?;
         let table = there(db, "db")?.database.byte_table_with(name, options)?;
-        give(out, Table { handle: TableHandle::latest(table) })
+        give(out, Table { handle: TableHandle::latest(table) });
+        Ok(())
     })
 }
 
@@ -84,9 +88,11 @@ pub extern "C" fn fs_drop_table(db: Option<&Db>, name: *const c_char) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn fs_tables(db: Option<&Db>, out: Option<&mut MaybeUninit<Option<Box<Cursor>>>>) -> c_int {
     guard(|| {
+        let out = there(out, "out")?;
         let names = there(db, "db")?.database.tables()?;
         let names = names.into_iter().map(String::into_bytes);
-        give(out, Cursor::of_names(names))
+        give(out, Cursor::of_names(names));
+        Ok(())
     })
 }
 
@@ -106,8 +112,9 @@ pub extern "C" fn fs_checkpoint(db: Option<&Db>) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn fs_stats(db: Option<&Db>, json: Option<&mut Buf>) -> c_int {
     guard(|| {
-        let stats = there(db, "db")?.database.stats();
-        there(json, "json")?.set(serde_json::to_vec(&stats).map_err(not_json)?);
+        let (db, json) = (there(db, "db")?, there(json, "json")?);
+        let stats = db.database.stats();
+        json.set(serde_json::to_vec(&stats).map_err(not_json)?);
         Ok(())
     })
 }
@@ -117,8 +124,9 @@ pub extern "C" fn fs_stats(db: Option<&Db>, json: Option<&mut Buf>) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn fs_check(db: Option<&Db>, json: Option<&mut Buf>) -> c_int {
     guard(|| {
-        let report = there(db, "db")?.database.check()?;
-        there(json, "json")?.set(serde_json::to_vec(&report).map_err(not_json)?);
+        let (db, json) = (there(db, "db")?, there(json, "json")?);
+        let report = db.database.check()?;
+        json.set(serde_json::to_vec(&report).map_err(not_json)?);
         Ok(())
     })
 }
@@ -158,8 +166,10 @@ pub extern "C" fn fs_abort(db: Option<&Db>, number: u64) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn fs_prepared(db: Option<&Db>, out: Option<&mut MaybeUninit<Option<Box<Cursor>>>>) -> c_int {
     guard(|| {
+        let out = there(out, "out")?;
         let gids = there(db, "db")?.database.recover();
-        give(out, Cursor::of_names(gids))
+        give(out, Cursor::of_names(gids));
+        Ok(())
     })
 }
 
@@ -174,4 +184,35 @@ pub extern "C" fn fs_commit_prepared(db: Option<&Db>, gid: Bytes) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn fs_rollback_prepared(db: Option<&Db>, gid: Bytes) -> c_int {
     guard(|| Ok(there(db, "db")?.database.rollback_prepared(gid.get()?)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::status::FS_ARGUMENT;
+    use crate::table::fs_get_for_update;
+    use foreshore::TransactionOptions;
+    use foreshore_bindings::TransactionHandle;
+    use std::ffi::CString;
+    use std::time::Duration;
+
+    /// C3: no directory, no table, no lock.
+    #[test]
+    fn a_call_without_a_place_for_its_result_does_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("db");
+        let name = CString::new(path.as_os_str().as_bytes()).unwrap();
+        assert_eq!(fs_open(name.as_ptr(), None, None), FS_ARGUMENT);
+        assert!(!path.exists());
+
+        let db = Db { database: Database::in_memory().unwrap() };
+        assert_eq!(fs_open_table(Some(&db), c"t".as_ptr(), None, None), FS_ARGUMENT);
+        assert!(db.database.tables().unwrap().is_empty());
+
+        let table = db.database.byte_table("t").unwrap();
+        let tx = TransactionHandle::begin(&db.database, TransactionOptions::new()).unwrap();
+        let inside = Table { handle: TableHandle::latest(table.clone()).within(&tx) };
+        assert_eq!(fs_get_for_update(Some(&inside), Bytes::lend(b"k"), None), FS_ARGUMENT);
+        table.with_lock_timeout(Duration::ZERO).put(b"k", b"v").expect("nobody has locked it");
+    }
 }

@@ -97,18 +97,12 @@ pub extern "C" fn fs_buf_free(buf: Option<&mut Buf>) {
     }
 }
 
-/// Stores the result of a call; NULL is an error (C2: what was there is not looked at).
-pub fn store<T>(out: Option<&mut MaybeUninit<T>>, result: T) -> Result<(), Failure> {
-    out.ok_or_else(|| null("out"))?.write(result);
-    Ok(())
+/// Gives C an object of its own (C2: what was there is not looked at).
+pub fn give<T>(out: &mut MaybeUninit<Option<Box<T>>>, object: T) {
+    out.write(Some(Box::new(object)));
 }
 
-/// Gives C an object of its own, as [`store`] does.
-pub fn give<T>(out: Option<&mut MaybeUninit<Option<Box<T>>>>, object: T) -> Result<(), Failure> {
-    store(out, Some(Box::new(object)))
-}
-
-/// The object behind a pointer that must not be NULL.
+/// The object behind a pointer that must not be NULL (C3: this is asked before anything is done).
 pub fn there<T>(object: Option<T>, name: &str) -> Result<T, Failure> {
     object.ok_or_else(|| null(name))
 }

@@ -22,7 +22,10 @@ impl Options {
 /// Makes an empty set of options. Free it with `fs_options_free`, at the earliest after its last use.
 #[unsafe(no_mangle)]
 pub extern "C" fn fs_options_new(out: Option<&mut MaybeUninit<Option<Box<Options>>>>) -> c_int {
-    guard(|| give(out, Options::default()))
+    guard(|| {
+        give(there(out, "out")?, Options::default());
+        Ok(())
+    })
 }
 
 /// Sets an option, both strings in UTF-8. Names and values are looked at when the options are used.

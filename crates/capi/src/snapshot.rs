@@ -21,8 +21,10 @@ pub extern "C" fn fs_snapshot_open(
     out: Option<&mut MaybeUninit<Option<Box<SnapshotHandle>>>>,
 ) -> c_int {
     guard(|| {
+        let out = there(out, "out")?;
         let snapshot = there(db, "db")?.database.snapshot()?;
-        give(out, SnapshotHandle { snapshot })
+        give(out, SnapshotHandle { snapshot });
+        Ok(())
     })
 }
 
@@ -34,8 +36,10 @@ pub extern "C" fn fs_snapshot_table(
     out: Option<&mut MaybeUninit<Option<Box<Table>>>>,
 ) -> c_int {
     guard(|| {
+        let out = there(out, "out")?;
         let handle = there(table, "table")?.handle.as_of(&there(snapshot, "snapshot")?.snapshot);
-        give(out, Table { handle })
+        give(out, Table { handle });
+        Ok(())
     })
 }
 

@@ -59,9 +59,10 @@ pub extern "C" fn fs_get(table: Option<&Table>, key: Bytes, value: Option<&mut B
 #[unsafe(no_mangle)]
 pub extern "C" fn fs_get_for_update(table: Option<&Table>, key: Bytes, value: Option<&mut Buf>) -> c_int {
     answer(|| {
-        let found = there(table, "table")?.handle.get_for_update(key.get()?)?;
+        let (table, key, value) = (there(table, "table")?, key.get()?, there(value, "value")?);
+        let found = table.handle.get_for_update(key)?;
         let status = if found.is_some() { FS_OK } else { FS_ABSENT };
-        there(value, "value")?.set(found.unwrap_or_default());
+        value.set(found.unwrap_or_default());
         Ok(status)
     })
 }

@@ -1,7 +1,7 @@
 //! Transactions: begin, savepoints, ends, and running again.
 
 use crate::database::Db;
-use crate::memory::{Bytes, give, store, there};
+use crate::memory::{Bytes, give, there};
 use crate::options::Options;
 use crate::status::{FS_OK, Failure, answer, forget_losses, guard, guard_end, guard_free, recall_losses};
 use crate::table::Table;
@@ -68,9 +68,11 @@ pub extern "C" fn fs_begin(
     out: Option<&mut MaybeUninit<Option<Box<Tx>>>>,
 ) -> c_int {
     guard(|| {
+        let out = there(out, "out")?;
         let options = transaction_options(Options::pairs(options))?;
         let handle = TransactionHandle::begin(&there(db, "db")?.database, options)?;
-        give(out, Tx::new(handle))
+        give(out, Tx::new(handle));
+        Ok(())
     })
 }
 
@@ -83,8 +85,10 @@ pub extern "C" fn fs_tx_table(
     out: Option<&mut MaybeUninit<Option<Box<Table>>>>,
 ) -> c_int {
     guard(|| {
+        let out = there(out, "out")?;
         let handle = there(table, "table")?.handle.within(&there(tx, "tx")?.handle);
-        give(out, Table { handle })
+        give(out, Table { handle });
+        Ok(())
     })
 }
 
@@ -98,10 +102,12 @@ pub extern "C" fn fs_tx_number(tx: Option<&Tx>) -> u64 {
 #[unsafe(no_mangle)]
 pub extern "C" fn fs_savepoint(tx: Option<&Tx>, out: Option<&mut MaybeUninit<u64>>) -> c_int {
     guard(|| {
+        let out = there(out, "out")?;
         let tx = there(tx, "tx")?;
         let mut savepoints = tx.savepoints();
         let place = tx.handle.savepoint()?;
-        store(out, savepoints.number(place))
+        out.write(savepoints.number(place));
+        Ok(())
     })
 }
 
