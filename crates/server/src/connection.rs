@@ -382,9 +382,13 @@ impl Connection {
                 *clock = Instant::now();
                 Attempt::Done(Next::Chore(length, commands::noted(&self.session.client, args, work)))
             }
-            done => {
+            Attempt::Done(next) => {
                 note_if_slow(shared, &self.session.client, args.from(0), clock);
-                done
+                Attempt::Done(next)
+            }
+            not_done => {
+                *clock = Instant::now();
+                not_done
             }
         }
     }

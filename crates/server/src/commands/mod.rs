@@ -376,7 +376,9 @@ pub fn elsewhere(shared: &Arc<Shared>, parcel: Parcel, waited: Waited) -> Work {
         let call = &mut Call { shared: &shared, session: &mut session, args: args.args(), out: &mut out };
         let attempt = execute(call, waited);
         session.is_on_loop = true;
-        note_if_slow(&shared, &session.client, args.args().from(0), &mut { begun });
+        if matches!(attempt, Attempt::Done(_)) {
+            note_if_slow(&shared, &session.client, args.args().from(0), &mut { begun });
+        }
         Brought::Command(Box::new(session), args, out, attempt)
     })
 }
@@ -392,7 +394,7 @@ pub fn noted(client: &Arc<Client>, args: Args<'_>, work: Work) -> Work {
     })
 }
 
-/// Notes what began at `clock` and is done now, if it took long.
+/// Notes what began at `clock` and is done now, if it took long. Attempts that were put off before do not count.
 pub fn note_if_slow<'a>(
     shared: &Shared,
     client: &Client,

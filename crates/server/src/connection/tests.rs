@@ -118,6 +118,39 @@ fn a_request_that_goes_elsewhere_again_is_not_copied_again() {
     assert!(connection.replies.bytes == b"+OK\r\n" && connection.bytes() < value.len());
 }
 
+/// Of a command that meets a lock only the attempt that does it is noted: on the event loop and elsewhere.
+#[test]
+fn what_is_put_off_is_not_noted() {
+    let wait = Duration::from_secs(60);
+    let options = Options { lock_timeout: wait, slow_log_from: Duration::ZERO, ..Options::default() };
+    let shared = Arc::new(Shared::new(Database::in_memory().expect("memory"), options));
+    let mut connection = connection(&shared);
+    for value in ["small".to_owned(), "x".repeat(1 << 20)] {
+        let holder = shared.begin_open().expect("memory").expect("room for it");
+        holder.transaction.bytes(connection.session.target.table()).put(b"k", b"held").expect("nobody else");
+        let (mut put_off, mut holder) = (0, Some(holder));
+        let request = format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n${}\r\n{value}\r\n", value.len());
+        connection.input = request.into_bytes();
+        loop {
+            let mut clock = Instant::now();
+            connection.begin_turn(clock + TURN);
+            match connection.execute(&shared, &mut 100, &mut clock) {
+                Stop::Chore(_, work) => connection.chore_done(&shared, work(&shared)),
+                Stop::PutOff(pause) => {
+                    assert_eq!(shared.slow_log.len(), 0, "{put_off}");
+                    put_off += 1;
+                    holder = holder.filter(|_| put_off < 3);
+                    std::thread::sleep(pause);
+                }
+                Stop::NeedsInput => break,
+                _ => panic!("it waits for the lock, and nothing else"),
+            }
+        }
+        assert_eq!((put_off, shared.slow_log.len()), (3, 1));
+        shared.slow_log.clear();
+    }
+}
+
 /// However fast it takes them, as one on the same machine does: other clients wait meanwhile.
 #[test]
 fn large_replies_leave_in_pieces() {
