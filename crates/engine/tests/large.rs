@@ -4,12 +4,13 @@ mod common;
 
 use common::{Rng, bytes, env, tiny};
 use foreshore::{ByteTable, CheckReport, Database, Durability, Error, Isolation, TransactionOptions};
-use foreshore_io::{SimDisk, sim::Crash};
+use foreshore_io::{MemVfs, SimDisk, sim::Call, sim::Crash, sim::Intercepted};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
+use std::time::Duration;
 
 /// Whole in a leaf of [`tiny`]; one byte more is not.
 const WHOLE: usize = 1024;
@@ -37,6 +38,41 @@ fn large_values(db: &Database) -> u64 {
 
 fn large_leaves(report: &CheckReport) -> u64 {
     report.tables.iter().map(|t| t.large_leaves).sum()
+}
+
+/// How long a value is its row says: wherever it is asked for, the value is not read. A transaction locks the key for it.
+#[test]
+fn lengths_are_known_without_reading() {
+    let vfs = Intercepted::new(MemVfs::new(), |call, name, go| match (call, name) {
+        (Call::Read, "blobs.db") => Err(std::io::Error::other("a large value was read")),
+        _ => go(),
+    });
+    let db = tiny().durability(Durability::Relaxed).open_on(Arc::new(vfs)).unwrap();
+    let table = db.byte_table("t").unwrap();
+    let sizes = [0, 1, WHOLE, WHOLE + 1, 5000, 1 << 20];
+    sizes.iter().for_each(|size| table.put(&size.to_be_bytes(), &bytes(1, *size)).unwrap());
+    assert!(table.get(&(1_usize << 20).to_be_bytes()).is_err());
+    let snapshot = db.snapshot().unwrap();
+    table.put(b"late", b"value").unwrap();
+    for isolation in [Isolation::Serializable, Isolation::ReadCommitted] {
+        let tx = db.begin_with(TransactionOptions::new().isolation(isolation)).unwrap();
+        let inside = tx.bytes(&table);
+        for size in sizes {
+            let (key, expected) = (size.to_be_bytes(), Some(size as u64));
+            assert_eq!(table.value_bytes(&key).unwrap(), expected);
+            assert_eq!(snapshot.bytes(&table).value_bytes(&key).unwrap(), expected);
+            assert_eq!(inside.value_bytes(&key).unwrap(), expected, "{isolation:?}");
+            let others = table.with_lock_timeout(Duration::ZERO);
+            let written = others.put(&key, &bytes(3, size));
+            assert_eq!(written.is_err(), isolation == Isolation::Serializable, "{size}: {written:?}");
+        }
+        inside.put(b"own", &bytes(2, 1 << 20)).unwrap();
+        assert_eq!(inside.value_bytes(b"own").unwrap(), Some(1 << 20));
+        assert_eq!((inside.value_bytes(b"none").unwrap(), table.value_bytes(b"own").unwrap()), (None, None));
+        assert_eq!(table.value_bytes(&[0; 5000]).unwrap(), None, "no row has such a key");
+        assert_eq!(inside.value_bytes(b"late").unwrap(), Some(5));
+        assert_eq!(snapshot.bytes(&table).value_bytes(b"late").unwrap(), None);
+    }
 }
 
 /// Sizes around every edge: whole, reference, one chunk, several, many.

@@ -234,6 +234,12 @@ impl Tree {
         len > self.limits().value_bytes_max
     }
 
+    /// How long the value is that this cell holds, or stands for.
+    #[inline]
+    pub(crate) fn value_bytes(&self, cell: &[u8]) -> u64 {
+        if self.is_large(cell.len()) { Reference::of(cell).len.into() } else { cell.len() as u64 }
+    }
+
     /// Bytes of a large value that stay with its reference.
     fn head_bytes(&self) -> usize {
         self.limits().reference_bytes() - REFERENCE_BYTES

@@ -10,6 +10,7 @@
 //! | `prepared` | transactions that wait to hear whether to commit |
 //! | `table`, `codec`, `prefix`, `byte_table` | tables with types, and how these become bytes; tables of bytes |
 //! | `range` | iterators over rows |
+//! | `value_bytes` | how long values are; reads that leave the longest alone |
 //! | `transact` | how transactions and snapshots begin |
 //! | `transaction`, `isolation`, `ticket` | a transaction, its options, and a commit that is waited for later |
 //! | `transaction_table`, `transaction_bytes`, `transaction_range` | tables and ranges within a transaction |
@@ -42,6 +43,7 @@ mod transaction_bytes;
 mod transaction_range;
 mod transaction_table;
 mod upkeep;
+mod value_bytes;
 
 use crate::blob;
 use crate::core::Core;

@@ -415,7 +415,7 @@ impl SnapshotBytes<'_> {
 
     /// What `read` finds, if it counts.
     #[inline]
-    fn read<R>(&self, read: impl FnOnce(&Arc<Tree>, &View) -> Result<R>) -> Result<R> {
+    pub(super) fn read<R>(&self, read: impl FnOnce(&Arc<Tree>, &View) -> Result<R>) -> Result<R> {
         self.shared.ensure_ours(self.table)?;
         let found = read(&self.table.tree, &self.shared.snapshot.view);
         self.shared.confirm().and(found)
@@ -423,7 +423,7 @@ impl SnapshotBytes<'_> {
 
     /// Shows a row that [`read`](Self::read) has found, if it counts. If not, it ends there, for no later one does.
     #[inline]
-    fn show(&self, row: impl FnOnce() -> ControlFlow<()>) -> ControlFlow<()> {
+    pub(super) fn show(&self, row: impl FnOnce() -> ControlFlow<()>) -> ControlFlow<()> {
         if self.shared.confirm().is_ok() { row() } else { ControlFlow::Break(()) }
     }
 }

@@ -737,11 +737,11 @@ impl TransactionBytes<'_> {
         TransactionRange::new(self.shared.clone(), self.table, bounds)
     }
 
-    fn isolation(&self) -> Isolation {
+    pub(super) fn isolation(&self) -> Isolation {
         self.shared.options.isolation
     }
 
-    fn work<R>(&self, work: impl FnOnce(&mut Txn) -> Result<R>) -> Result<R> {
+    pub(super) fn work<R>(&self, work: impl FnOnce(&mut Txn) -> Result<R>) -> Result<R> {
         self.shared.ensure_ours(self.table)?;
         self.shared.with(work)
     }

@@ -65,7 +65,7 @@ impl Tree {
     }
 
     /// Calls `visit` with each key and where it is near, until it breaks.
-    fn each_near<K: AsRef<[u8]>>(
+    pub(super) fn each_near<K: AsRef<[u8]>>(
         &self,
         keys: &[K],
         mut visit: impl FnMut(Way, &[u8]) -> Result<ControlFlow<()>>,
@@ -188,10 +188,21 @@ impl Tree {
 
     /// As [`Tree::get`], with the way known.
     pub fn get_near(&self, view: &View, way: Way, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        let found = self.get_cell_near(view, way, key, value)?;
+        if self.is_large(value.len()) { self.get_large(view, key, value) } else { Ok(found) }
+    }
+
+    /// As [`Tree::get_near`]; for a large value, what stands for it.
+    pub(super) fn get_cell_near(
+        &self,
+        view: &View,
+        way: Way,
+        key: &[u8],
+        value: &mut Vec<u8>,
+    ) -> Result<bool> {
         let row =
             self.read_leaf_near(way.start, key, |page| self.read_row(page, view, key, way.cells, value))?;
-        let found = self.found(view, key, row, value)?;
-        if self.is_large(value.len()) { self.get_large(view, key, value) } else { Ok(found) }
+        self.found(view, key, row, value)
     }
 }
 

@@ -55,6 +55,7 @@ mod spans;
 #[cfg(test)]
 pub(crate) mod testing;
 mod unversioned;
+mod up_to;
 mod users;
 mod voids;
 mod write;

@@ -96,6 +96,21 @@ impl Tree {
         key: &[u8],
         value: &mut Vec<u8>,
     ) -> Result<bool> {
+        let found = self.get_locked_cell(txn, near, key, value)?;
+        if self.is_large(value.len()) {
+            self.complete(key, value)?;
+        }
+        Ok(found)
+    }
+
+    /// As [`Tree::get_locked_near`]; for a large value, what stands for it.
+    pub(super) fn get_locked_cell(
+        &self,
+        txn: &mut Txn,
+        near: Near,
+        key: &[u8],
+        value: &mut Vec<u8>,
+    ) -> Result<bool> {
         txn.lock_name(self, near.name, Some(key), KeyMode::Shared, Reach::NONE)?;
         let (found, leaf) = self.read_leaf_near(near.way.start, key, |page| {
             let cell = leaf::lookup_near(page, key, near.way.cells)?;
@@ -103,9 +118,6 @@ impl Tree {
             Ok((append_live(page, cell, value).is_some(), page.id()))
         })?;
         txn.set_last_leaf(self, leaf);
-        if self.is_large(value.len()) {
-            self.complete(key, value)?;
-        }
         Ok(found)
     }
 
@@ -117,6 +129,21 @@ impl Tree {
 
     /// The same, with the way known.
     pub fn get_for_update_near(
+        &self,
+        txn: &mut Txn,
+        near: Near,
+        key: &[u8],
+        value: &mut Vec<u8>,
+    ) -> Result<bool> {
+        let found = self.get_cell_for_update(txn, near, key, value)?;
+        if self.is_large(value.len()) {
+            self.complete(key, value)?;
+        }
+        Ok(found)
+    }
+
+    /// As [`Tree::get_for_update_near`]; for a large value, what stands for it.
+    pub(super) fn get_cell_for_update(
         &self,
         txn: &mut Txn,
         near: Near,
@@ -143,15 +170,12 @@ impl Tree {
         value.clear();
         let Some(found) = txn.old.value() else { return Ok(false) };
         value.extend_from_slice(found);
-        if self.is_large(value.len()) {
-            self.complete(key, value)?;
-        }
         Ok(true)
     }
 
     /// The way to a key that is going to be locked and read. Its leaf and its lock are lines that are seldom in the
     /// processor's cache, and neither depends on the other: both are asked for here.
-    fn find_way(&self, txn: &Txn, key: &[u8]) -> Result<Near> {
+    pub(super) fn find_way(&self, txn: &Txn, key: &[u8]) -> Result<Near> {
         let name = self.lock_ahead(key);
         let start = match txn.usual_leaf(self).filter(|leaf| self.seems_to_cover(*leaf, key)) {
             Some(leaf) => leaf,
