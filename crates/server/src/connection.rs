@@ -371,7 +371,8 @@ impl Connection {
         if args.is_empty() {
             return Attempt::Done(Next::Go);
         }
-        if commands::is_heavy(shared.scale, &self.session, &args) {
+        // What has come back from elsewhere goes there again at once: it would find out anew, by what it reads, that it is too heavy.
+        if self.copied.is_some() || commands::is_heavy(shared.scale, &self.session, &args) {
             return Attempt::TooHeavy;
         }
         let waited = self.waited(shared);

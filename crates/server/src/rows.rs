@@ -1,6 +1,6 @@
 //! What a command does within a transaction: rows, and what was done to them. What only looks is no write to what is watched.
 
-use crate::commands::{CommandError, HEAVY, READ_BYTES_MAX, REMOVED, Scale};
+use crate::commands::{CommandError, HEAVY, REMOVED, Scale, read_bytes_max};
 use crate::shared::Target;
 use crate::watches::Watches;
 use foreshore::{Error, Transaction, TransactionBytes};
@@ -11,7 +11,7 @@ use std::ops::Bound;
 pub struct Part<'t> {
     transaction: &'t Transaction,
     watches: &'t Watches,
-    /// Must no value be written, or compared with what it was, that is too heavy for an event loop?
+    /// Must no value be read or written that is too heavy for an event loop?
     is_on_loop: bool,
     scale: Scale,
     effects: Cell<Effects>,
@@ -81,12 +81,16 @@ pub struct Rows<'p> {
 impl Rows<'_> {
     /// The value of `key`.
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, CommandError> {
-        self.seen(key, self.rows.get(key)?)
+        let (mut value, bytes_max) = (Vec::new(), read_bytes_max(self.part.is_on_loop));
+        let bytes = self.rows.get_up_to(key, bytes_max, &mut value)?;
+        self.seen(key, bytes, value)
     }
 
     /// The value of `key`, which nobody else changes from here on.
     pub fn get_for_update(&self, key: &[u8]) -> Result<Option<Vec<u8>>, CommandError> {
-        self.seen(key, self.rows.get_for_update(key)?)
+        let (mut value, bytes_max) = (Vec::new(), read_bytes_max(self.part.is_on_loop));
+        let bytes = self.rows.get_for_update_up_to(key, bytes_max, &mut value)?;
+        self.seen(key, bytes, value)
     }
 
     /// Sets the value of `key`.
@@ -125,11 +129,13 @@ impl Rows<'_> {
         Ok(removed)
     }
 
-    fn seen(&self, key: &[u8], value: Option<Vec<u8>>) -> Result<Option<Vec<u8>>, CommandError> {
+    /// What there is, of so many bytes, was read, unless these are too many here.
+    fn seen(&self, key: &[u8], bytes: Option<u64>, value: Vec<u8>) -> Result<Option<Vec<u8>>, CommandError> {
+        if bytes.is_some_and(|bytes| bytes > read_bytes_max(self.part.is_on_loop)) {
+            return Err(CommandError::TooHeavy);
+        }
+        let value = bytes.map(|_| value);
         if self.part.watches.may_break(self.table, key) {
-            if self.part.is_on_loop && value.as_ref().is_some_and(|value| value.len() > READ_BYTES_MAX) {
-                return Err(CommandError::TooHeavy); // to hash it takes several times as long as to read it
-            }
             self.part.note(self.part.watches.is_changed(self.table, key, value.as_deref()));
         }
         Ok(value)

@@ -4,7 +4,7 @@
 //! fails, what it did is undone and the transaction goes on.
 
 use crate::clients::Client;
-use crate::commands::{Command, CommandError, READ_BYTES_MAX, REMOVED, TimeOnLoop};
+use crate::commands::{Command, CommandError, READ_BYTES_MAX, REMOVED, TimeOnLoop, read_bytes_max};
 use crate::counters::Counters;
 use crate::fingerprint::Fingerprint;
 use crate::reply::Protocol;
@@ -143,20 +143,31 @@ impl Session {
 
     /// Reads the value of `key` into `self.value`; is there one?
     pub fn read(&mut self, key: &[u8]) -> Result<bool, CommandError> {
-        let (table, name) = (self.target.table(), self.target.name());
+        let (table, name, bytes_max) =
+            (self.target.table(), self.target.name(), read_bytes_max(self.is_on_loop));
         let found = match &self.transaction {
-            Some(transaction) => return Ok(transaction.bytes(table).get_into(key, &mut self.value)?),
-            None => table.get_into(key, &mut self.value)?,
+            Some(transaction) => transaction.bytes(table).get_up_to(key, bytes_max, &mut self.value)?,
+            None => table.get_up_to(key, bytes_max, &mut self.value)?,
         };
-        if !self.watches.may_break(name, key) {
-            return Ok(found);
+        if found.is_some_and(|bytes| bytes > bytes_max) {
+            return Err(CommandError::TooHeavy);
         }
-        let value = found.then_some(&self.value[..]);
-        if self.is_on_loop && value.is_some_and(|value| value.len() > READ_BYTES_MAX) {
-            return Err(CommandError::TooHeavy); // to hash it takes several times as long as to read it
+        if self.transaction.is_none() && self.watches.may_break(name, key) {
+            let value = found.is_some().then_some(&self.value[..]);
+            self.watches.break_if(self.watches.is_changed(name, key, value));
         }
-        self.watches.break_if(self.watches.is_changed(name, key, value));
-        Ok(found)
+        Ok(found.is_some())
+    }
+
+    /// How long the value of `key` is, which is read only if it is watched.
+    pub fn value_bytes(&mut self, key: &[u8]) -> Result<Option<u64>, CommandError> {
+        match &self.transaction {
+            Some(transaction) => Ok(transaction.bytes(self.target.table()).value_bytes(key)?),
+            None if self.watches.may_break(self.target.name(), key) => {
+                Ok(self.read(key)?.then_some(self.value.len() as u64))
+            }
+            None => Ok(self.target.table().value_bytes(key)?),
+        }
     }
 
     /// Gives back the memory of the value read last, but for so many bytes.
@@ -205,11 +216,11 @@ impl Session {
         watched.dedup(); // each is read, and may be large
         let mut read_bytes = 0;
         for key in watched {
-            let value = rows.get(key)?;
-            read_bytes += value.as_ref().map_or(0, Vec::len);
-            if self.is_on_loop && read_bytes > READ_BYTES_MAX {
+            read_bytes += rows.value_bytes(key)?.unwrap_or(0);
+            if read_bytes > read_bytes_max(self.is_on_loop) {
                 return Err(CommandError::TooHeavy);
             }
+            let value = rows.get(key)?;
             if self.watches.is_changed(table, key, value.as_deref()) {
                 self.watches.break_if(true);
                 break; // what is broken need not be read
@@ -218,19 +229,19 @@ impl Session {
         Ok(there)
     }
 
-    /// Reads many keys at one point in time, until `read` breaks.
+    /// Reads many keys at one point in time, until `read` breaks, or a value is longer than an event loop reads.
     pub fn read_each(
         &mut self,
         shared: &Shared,
         keys: &[&[u8]],
         mut read: impl FnMut(Option<&[u8]>) -> ControlFlow<()>,
     ) -> Result<(), Error> {
-        let table = self.target.table();
+        let (table, bytes_max) = (self.target.table(), read_bytes_max(self.is_on_loop));
         if let Some(transaction) = &self.transaction {
-            return transaction.bytes(table).multi_get_with(keys, read);
+            return transaction.bytes(table).multi_get_up_to(keys, bytes_max, read);
         }
         let (mut named, name, watches) = (keys.iter(), self.target.name(), &mut self.watches);
-        shared.db.snapshot()?.bytes(table).multi_get_with(keys, |value| {
+        shared.db.snapshot()?.bytes(table).multi_get_up_to(keys, bytes_max, |value| {
             watches.break_if(named.next().is_some_and(|key| watches.is_changed(name, key, value)));
             read(value)
         })

@@ -8,7 +8,7 @@
 //!   its own.
 //! - T2: what is not simply done counts as not executed, from there on: the command itself finds out why, alone.
 
-use crate::commands::{HEAVY, Scale};
+use crate::commands::{HEAVY, READ_BYTES_MAX, Scale};
 use crate::counters::Counters;
 use crate::reply::Reply;
 use crate::request::Parser;
@@ -167,12 +167,13 @@ impl<'i> Together<'i> {
 
     fn get(&self, session: &Session, out: &mut Vec<u8>, full: usize) -> usize {
         let mut done = 0;
-        // An error is the next request's, which is not done (T2).
-        let _ = session.target.table().multi_get_with(&self.keys[..self.len], |value| {
-            Reply::new(out, session.protocol).bulk_or_null(value);
-            done += 1;
-            if out.len() < full { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-        });
+        // An error is the next request's, which is not done (T2), and neither is one whose value is too long to be read here.
+        let _ =
+            session.target.table().multi_get_up_to(&self.keys[..self.len], READ_BYTES_MAX as u64, |value| {
+                Reply::new(out, session.protocol).bulk_or_null(value);
+                done += 1;
+                if out.len() < full { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            });
         done
     }
 

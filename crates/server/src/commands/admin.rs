@@ -216,10 +216,11 @@ pub fn memory(call: &mut Call<'_>) -> Outcome {
                 return refused(SYNTAX);
             }
             let key = call.args.at(2);
-            let found = call.session.read(key)?;
-            // A cell: slot, version, length.
-            let bytes = 18 + key.len() + call.session.value.len();
-            if found { call.reply().count(bytes as u64) } else { call.reply().null() }
+            match call.session.value_bytes(key)? {
+                // A cell: slot, version, length.
+                Some(bytes) => call.reply().count(18 + key.len() as u64 + bytes),
+                None => call.reply().null(),
+            }
         }
         (b"STATS", 2) => {
             let protocol = call.session.protocol;

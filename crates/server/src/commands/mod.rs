@@ -253,9 +253,14 @@ impl<'c> Call<'c> {
 const NOT_AN_INTEGER: &str = "ERR value is not an integer or out of range";
 const SYNTAX: &str = "ERR syntax error";
 
-/// What an event loop reads for a command with several values: more is read elsewhere, from the beginning. It takes a millisecond or
-/// two, and the threads elsewhere are few.
+/// What an event loop reads for a command: more is read elsewhere, from the beginning. It takes a millisecond or two, and the threads
+/// elsewhere are few.
 pub const READ_BYTES_MAX: usize = 4 << 20;
+
+/// The same, as how long a value may be that is read on an event loop, or elsewhere.
+pub fn read_bytes_max(is_on_loop: bool) -> u64 {
+    if is_on_loop { READ_BYTES_MAX as u64 } else { u64::MAX }
+}
 
 /// From this weight on, most of which is keys, a read is done elsewhere as well.
 const HEAVY_READ: usize = 16_000;

@@ -32,9 +32,8 @@ pub fn getex(call: &mut Call<'_>) -> Outcome {
 }
 
 pub fn strlen(call: &mut Call<'_>) -> Outcome {
-    let found = call.session.read(call.args.at(1))?;
-    let len = if found { call.session.value.len() } else { 0 };
-    call.reply().count(len as u64);
+    let bytes = call.session.value_bytes(call.args.at(1))?;
+    call.reply().count(bytes.unwrap_or(0));
     Ok(Next::Go)
 }
 
@@ -195,7 +194,7 @@ pub fn mget(call: &mut Call<'_>) -> Outcome {
         is_late = seen % READ_AT_A_TIME == 0 && time.is_up();
         if out.len() < full && !is_late { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;
-    match is_late || call.out.len() >= full {
+    match is_late || call.out.len() >= full || seen < keys.len() {
         false => Ok(Next::Go),
         true if is_on_loop => Err(CommandError::TooHeavy),
         true => refused("ERR the values have more than 128 MiB; ask for fewer keys at a time"),

@@ -2,7 +2,10 @@ use super::*;
 use crate::commands::default_table;
 use crate::options::Options;
 use foreshore::Database;
+use foreshore_io::MemVfs;
+use foreshore_io::sim::{Call, Intercepted};
 use std::net;
+use std::sync::atomic::AtomicUsize;
 
 /// A client of a server that has no threads for chores.
 fn connection(shared: &Arc<Shared>) -> Connection {
@@ -149,6 +152,101 @@ fn what_is_put_off_is_not_noted() {
         assert_eq!((put_off, shared.slow_log.len()), (3, 1));
         shared.slow_log.clear();
     }
+}
+
+/// A server over a database that counts how often it reads a part of a large value.
+fn counted() -> (Arc<Shared>, Arc<AtomicUsize>) {
+    let reads = Arc::new(AtomicUsize::new(0));
+    let counter = reads.clone();
+    let vfs = Intercepted::new(MemVfs::new(), move |call, name, go| {
+        if (call, name) == (Call::Read, "blobs.db") {
+            counter.fetch_add(1, Relaxed);
+        }
+        go()
+    });
+    let db = Database::builder().cache_bytes(8 << 20).open_on(Arc::new(vfs)).expect("memory");
+    let options = Options {
+        lock_timeout: Duration::from_secs(60),
+        replies_bytes_max: usize::MAX,
+        ..Options::default()
+    };
+    (Arc::new(Shared::new(db, options)), reads)
+}
+
+/// What is too long is seen by its row, and read elsewhere.
+#[test]
+fn long_values_are_not_read_by_an_event_loop() {
+    let (shared, reads) = counted();
+    let mut connection = connection(&shared);
+    let table = connection.session.target.table().clone();
+    let long = vec![b'x'; commands::READ_BYTES_MAX + 1];
+    table.put(b"s", b"short").expect("memory");
+    let request = |key: &str| format!("*2\r\n$3\r\nGET\r\n$1\r\n{key}\r\n");
+    let pipeline = ["s", "s", "s", "k"].map(request).concat();
+    let elsewhere = [
+        "GET k\r\n",
+        "GETRANGE k 0 3\r\n",
+        "OBJECT ENCODING k\r\n",
+        "MGET s k\r\n",
+        "COPY k l\r\n",
+        "SET k v GET\r\n",
+        "GETDEL k\r\n",
+        "APPEND k x\r\n",
+        &pipeline,
+        "WATCH k\r\nEXISTS k s\r\nUNWATCH\r\n",
+        "KV.BEGIN\r\nGET k\r\nMGET s k\r\n",
+    ];
+    let of_row = ["STRLEN k\r\n", "MEMORY USAGE k\r\n"];
+    for input in of_row.into_iter().chain(elsewhere) {
+        table.put(b"k", &long).expect("memory");
+        connection.input = input.as_bytes().to_vec();
+        loop {
+            reads.store(0, Relaxed);
+            let mut clock = Instant::now();
+            connection.begin_turn(clock + TURN);
+            let stop = connection.execute(&shared, &mut 100, &mut clock);
+            assert_eq!(reads.load(Relaxed), 0, "{input}");
+            match stop {
+                Stop::Chore(_, work) => connection.chore_done(&shared, work(&shared)),
+                Stop::NeedsInput => break,
+                _ => panic!("nobody locks anything"),
+            }
+            assert!(reads.load(Relaxed) > 0 && !of_row.contains(&input), "{input}");
+        }
+        let replies = std::mem::take(&mut connection.replies).bytes;
+        assert!(!replies.starts_with(b"-"), "{input}: {}", replies.escape_ascii());
+    }
+}
+
+/// It would find out anew, by what it reads, that it is too heavy.
+#[test]
+fn what_came_back_from_elsewhere_goes_there_again_at_once() {
+    let (shared, reads) = counted();
+    let mut connection = connection(&shared);
+    let table = connection.session.target.table().clone();
+    table.put(b"from", &vec![b'x'; 1 << 20]).expect("memory");
+    let holder = shared.begin_open().expect("memory").expect("room for it");
+    holder.transaction.bytes(&table).put(b"to", b"held").expect("nobody else");
+    let (mut holder, mut trips) = (Some(holder), 0);
+    connection.input = b"COPY from to REPLACE\r\n".to_vec();
+    loop {
+        reads.store(0, Relaxed);
+        let mut clock = Instant::now();
+        connection.begin_turn(clock + TURN);
+        let stop = connection.execute(&shared, &mut 100, &mut clock);
+        assert!(trips == 0 || reads.load(Relaxed) == 0, "the source is read again");
+        match stop {
+            Stop::Chore(_, work) => {
+                trips += 1;
+                holder = holder.filter(|_| trips < 3);
+                connection.chore_done(&shared, work(&shared));
+            }
+            Stop::PutOff(pause) => std::thread::sleep(pause),
+            Stop::NeedsInput => break,
+            _ => panic!("it waits for the lock, and nothing else"),
+        }
+    }
+    assert_eq!((trips, &connection.replies.bytes[..]), (3, &b":1\r\n"[..]));
 }
 
 /// However fast it takes them, as one on the same machine does: other clients wait meanwhile.
