@@ -7,7 +7,8 @@ use crate::table::Table;
 use pyo3::prelude::*;
 
 /// Everything that was committed when it was taken, and nothing else. It takes no locks, waits for nobody, and nobody
-/// waits for it. Use it with ``with``, or call ``close``: old versions of rows stay in memory while it is open.
+/// waits for it. Use it with ``with``, or call ``close``: old versions of rows stay while it is open, in memory, or
+/// on disk where a large transaction replaces them.
 #[pyclass(frozen, module = "foreshore")]
 pub struct Snapshot {
     snapshot: Lease<foreshore::Snapshot>,

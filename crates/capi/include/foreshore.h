@@ -117,7 +117,8 @@ typedef struct fs_db fs_db;
 typedef struct fs_options fs_options;
 
 // Everything that was committed when it was taken, and nothing else. It takes no locks and waits for nobody; old versions of
-// rows stay in memory while it is open. Beyond "old_version_bytes" the oldest snapshot gives FS_SNAPSHOT_TOO_OLD.
+// rows stay in memory while it is open, those that a large transaction replaces on disk. Beyond "old_version_bytes" in memory
+// the oldest snapshot gives FS_SNAPSHOT_TOO_OLD.
 typedef struct fs_snapshot fs_snapshot;
 
 // A table of byte strings in byte order: as everybody sees it (`fs_open_table`), as a transaction sees and changes it
@@ -331,7 +332,7 @@ int fs_remove(const fs_table *table, fs_bytes key);
 
 // Removes the rows from `from` to `to`, in byte order; NULL is no limit. All or none, and as of one moment. How many they
 // were is stored in `removed`, which may be NULL. Their values are not read: much faster than a cursor and `fs_remove`. Until
-// the transaction ends, what it has removed is kept in memory.
+// the transaction ends, what it has removed is kept, beyond a quarter of "old_version_bytes" on disk.
 int fs_remove_range(const fs_table *table,
                     const fs_limit *from,
                     const fs_limit *to,

@@ -9,7 +9,8 @@ use std::ffi::c_int;
 use std::mem::MaybeUninit;
 
 /// Everything that was committed when it was taken, and nothing else. It takes no locks and waits for nobody; old versions of
-/// rows stay in memory while it is open. Beyond "old_version_bytes" the oldest snapshot gives FS_SNAPSHOT_TOO_OLD.
+/// rows stay in memory while it is open, those that a large transaction replaces on disk. Beyond "old_version_bytes" in memory
+/// the oldest snapshot gives FS_SNAPSHOT_TOO_OLD.
 pub struct SnapshotHandle {
     snapshot: Snapshot,
 }

@@ -178,7 +178,7 @@ pub extern "C" fn fs_remove(table: Option<&Table>, key: Bytes) -> c_int {
 
 /// Removes the rows from `from` to `to`, in byte order; NULL is no limit. All or none, and as of one moment. How many they
 /// were is stored in `removed`, which may be NULL. Their values are not read: much faster than a cursor and `fs_remove`. Until
-/// the transaction ends, what it has removed is kept in memory.
+/// the transaction ends, what it has removed is kept, beyond a quarter of "old_version_bytes" on disk.
 #[unsafe(no_mangle)]
 pub extern "C" fn fs_remove_range(
     table: Option<&Table>,

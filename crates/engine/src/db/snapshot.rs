@@ -24,7 +24,7 @@ use std::sync::Arc;
 ///
 /// Old versions of rows that change meanwhile are kept in memory while it is open. If they take more than
 /// [`Builder::old_version_bytes`](crate::Builder::old_version_bytes), the oldest snapshot is given up: its reads return
-/// [`Error::SnapshotTooOld`].
+/// [`Error::SnapshotTooOld`]. What a large transaction replaces meanwhile is kept on disk, and does not count.
 ///
 /// ```
 /// # fn main() -> foreshore::Result<()> {

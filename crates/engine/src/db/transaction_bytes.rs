@@ -372,9 +372,9 @@ impl TransactionBytes<'_> {
     /// Removes the rows whose keys lie in `bounds`; says how many. Much faster than [`range`](TransactionBytes::range) and
     /// [`remove`](TransactionBytes::remove): the rows of a leaf are locked together, and their values are not read.
     ///
-    /// In a serializable transaction nobody else can insert into the range until it ends. It keeps what it has removed in memory
-    /// until then, but for values that are [large](ByteTable): to remove more than that allows, see
-    /// [`remove_some`](TransactionBytes::remove_some), or [drop](crate::Database::drop_table) the table.
+    /// In a serializable transaction nobody else can insert into the range until it ends. What it has removed is kept until
+    /// then, beyond a quarter of [`Builder::old_version_bytes`](crate::Builder::old_version_bytes) on disk. To do it piece by piece, see
+    /// [`remove_some`](TransactionBytes::remove_some); to be rid of all rows at once, [drop](crate::Database::drop_table) the table.
     ///
     /// Errors: those of [`remove`](TransactionBytes::remove); no row is removed then.
     ///
