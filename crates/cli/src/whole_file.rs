@@ -3,58 +3,75 @@
 //! Why: what fails on its way would leave a part that looks like the whole, in place of the last one that was.
 
 use crate::failure::{Failure, Outcome};
-use std::fs::{self, File};
+use crate::scratch::{Scratch, remove_on_interrupt};
+use std::fs::{self, File, Permissions};
 use std::io::{self, BufWriter, ErrorKind, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use tempfile::TempPath;
 
 /// A file being written.
 pub struct WholeFile {
     out: BufWriter<File>,
     path: PathBuf,
-    /// What it is called meanwhile; none: a pipe or a device, which has no other place.
-    part: Option<PathBuf>,
+    /// What it is called meanwhile; none: a pipe or a device, which has no other place. If it cannot be removed when the command
+    /// fails, its name says what it is.
+    part: Option<TempPath>,
 }
 
 impl WholeFile {
     /// Begins the file at `path`. One that is there stays as it is until [`keep`](Self::keep), and hands its permissions on; of a
-    /// link, the file it leads to.
+    /// link, the file it leads to. At most one a process, since what an interrupt removes is one thing.
     pub fn create(path: &Path) -> Outcome<Self> {
         let path = place_of(path);
-        let before = fs::metadata(&path).ok();
-        let is_file = before.as_ref().is_none_or(fs::Metadata::is_file);
-        let part = is_file.then(|| part_of(&path));
-        let name = part.as_ref().unwrap_or(&path);
-        let file = File::create(name).map_err(|e| Failure::io(name.display(), &e))?;
-        let out = BufWriter::new(file);
-        let whole = Self { out, path, part };
-        if let (Some(before), Some(_)) = (before, &whole.part) {
-            whole.out.get_ref().set_permissions(before.permissions()).map_err(|e| whole.failure(&e))?;
+        let (file, part) = begin(&path).map_err(|e| Failure::io(path.display(), &e))?;
+        if let Some(part) = &part {
+            remove_on_interrupt(Scratch::made(&**part))?;
         }
-        Ok(whole)
+        Ok(Self { out: BufWriter::new(file), path, part })
     }
 
     /// Puts it in its place, when the device has it.
     pub fn keep(mut self) -> Outcome {
-        self.put_in_place().map_err(|e| self.failure(&e))
+        self.put_in_place().map_err(|e| Failure::io(self.path.display(), &e))
     }
 
     fn put_in_place(&mut self) -> io::Result<()> {
         self.out.flush()?;
         let synced = self.out.get_ref().sync_all();
-        let Some(part) = &self.part else {
+        let Some(part) = self.part.take() else {
             // A pipe or a device has taken all of it, and most cannot sync.
             return synced.or_else(|e| if e.kind() == ErrorKind::InvalidInput { Ok(()) } else { Err(e) });
         };
         synced?;
-        fs::rename(part, &self.path)?;
-        self.part = None;
-        let dir = self.path.parent().filter(|dir| !dir.as_os_str().is_empty());
-        File::open(dir.unwrap_or(Path::new(".")))?.sync_all()
+        part.persist(&self.path)?;
+        File::open(dir_of(&self.path))?.sync_all()
     }
+}
 
-    fn failure(&self, error: &io::Error) -> Failure {
-        Failure::io(self.path.display(), error)
+/// The file that is written, and what it is called until it takes the place at `path`: a name that nobody else has, so that nothing
+/// of another's is written over.
+fn begin(path: &Path) -> io::Result<(File, Option<TempPath>)> {
+    let before = fs::metadata(path).ok();
+    if before.as_ref().is_some_and(|before| !before.is_file()) {
+        return Ok((File::create(path)?, None));
     }
+    let permissions = before.as_ref().map(fs::Metadata::permissions);
+    let made = tempfile::Builder::new()
+        .prefix("foreshore-")
+        .suffix(".part")
+        .permissions(permissions.clone().unwrap_or(Permissions::from_mode(0o666)))
+        .tempfile_in(dir_of(path))?;
+    if let Some(permissions) = permissions {
+        // Those of a file that was made have passed the process's mask.
+        made.as_file().set_permissions(permissions)?;
+    }
+    let (file, part) = made.into_parts();
+    Ok((file, Some(part)))
+}
+
+fn dir_of(path: &Path) -> &Path {
+    path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// Where the file at `path` is, or is to be: of a link, what it leads to.
@@ -64,12 +81,6 @@ pub fn place_of(path: &Path) -> PathBuf {
     fs::canonicalize(path).or_else(|_| led_to()).unwrap_or_else(|_| path.to_owned())
 }
 
-fn part_of(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".part");
-    name.into()
-}
-
 impl Write for WholeFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.out.write(bytes)
@@ -77,14 +88,5 @@ impl Write for WholeFile {
 
     fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
-    }
-}
-
-impl Drop for WholeFile {
-    fn drop(&mut self) {
-        if let Some(part) = &self.part {
-            // If it cannot be removed either, its name says what it is.
-            let _ = fs::remove_file(part);
-        }
     }
 }

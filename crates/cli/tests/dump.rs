@@ -5,6 +5,8 @@ mod common;
 use common::Shell;
 use std::fs::Permissions;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::process::Command;
+use std::time::Duration;
 
 /// A database whose keys and values are every kind of bytes, and a table made by `load`.
 fn everything() -> Shell {
@@ -282,6 +284,60 @@ fn a_dump_is_kept_as_the_one_before() {
     assert_eq!(std::fs::metadata(&monday).expect("a file").mode() & 0o777, 0o600);
     std::fs::create_dir(shell.path("here")).expect("a directory");
     shell.fails(5, &["dump", "--output", "here"]);
+}
+
+/// Until it takes its place it has a name that nobody else has. Who may read it is what the process's mask says.
+#[test]
+fn a_dump_writes_over_no_other_file() {
+    let shell = Shell::new();
+    shell.ok(&["put", "--table", "a", "k", "v"]);
+    shell.write("all.dump.part", "a letter");
+    shell.write("photos", "of last year");
+    symlink(shell.path("photos"), shell.path("one.dump.part")).expect("a link");
+    let before = entries(&shell);
+    for (name, mask, mode) in [("all.dump", "022", 0o644), ("one.dump", "077", 0o600)] {
+        let masked = format!("umask {mask}; exec \"$0\" dump --output {name}");
+        let mut command = Command::new("sh");
+        command.current_dir(shell.path(".")).args(["-c", &masked, env!("CARGO_BIN_EXE_foreshore")]);
+        assert!(command.env_remove("FORESHORE_DIR").status().expect("sh").success());
+        assert_eq!(std::fs::read_to_string(shell.path(name)).expect("a file"), shell.ok(&["dump"]));
+        assert_eq!(std::fs::metadata(shell.path(name)).expect("a file").mode() & 0o777, mode);
+    }
+    assert_eq!(std::fs::read_to_string(shell.path("all.dump.part")).expect("a file"), "a letter");
+    assert_eq!(std::fs::read_to_string(shell.path("photos")).expect("a file"), "of last year");
+    let made = entries(&shell).into_iter().filter(|entry| !before.contains(entry)).collect::<Vec<_>>();
+    assert_eq!(made, ["all.dump", "one.dump"]);
+}
+
+/// What of a dump is written when Ctrl-C ends it is of no use to anybody.
+#[test]
+fn an_interrupted_dump_leaves_nothing() {
+    let shell = Shell::new();
+    let db = foreshore::Database::open(shell.database()).expect("nobody else has it");
+    let table = db.byte_table("t").expect("a table").with_durability(foreshore::Durability::Relaxed);
+    (0..20u8).for_each(|key| table.put(&[key], &vec![0; 1 << 20]).expect("a write"));
+    drop(table);
+    db.close().expect("closed");
+    let before = entries(&shell);
+    let mut child = shell.command(&["dump", "--output", "all.dump"]).spawn().expect("it starts");
+    while entries(&shell) == before {
+        assert_eq!(child.try_wait().expect("a child"), None, "it has made nothing");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let signalled = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(signalled.expect("kill is there").success());
+    // On a busy machine it may have got to its end before.
+    let is_whole = child.wait().expect("it ends").success();
+    let left = entries(&shell).into_iter().filter(|entry| !before.contains(entry)).collect::<Vec<_>>();
+    assert_eq!(left, if is_whole { vec!["all.dump"] } else { vec![] });
+}
+
+/// What is in the scratch directory.
+fn entries(shell: &Shell) -> Vec<String> {
+    let entries = std::fs::read_dir(shell.path(".")).expect("a directory");
+    let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
 }
 
 /// Among the database's files it would take the place of one of them, or keep `compact` from its work.
