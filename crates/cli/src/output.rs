@@ -12,6 +12,17 @@ pub fn tell(text: impl std::fmt::Display) {
     _ = writeln!(std::io::stderr(), "{text}");
 }
 
+/// A table to be filled. On a terminal, cells that would not fit go on in the next line.
+pub fn empty_table() -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_FULL_CONDENSED);
+    // A terminal of no width is one that does not know its own: a new one, or a container's.
+    let arrangement =
+        if table.width() == Some(0) { ContentArrangement::Disabled } else { ContentArrangement::Dynamic };
+    table.set_content_arrangement(arrangement);
+    table
+}
+
 /// Where results go, and in which form.
 pub struct Output {
     json: bool,
@@ -62,9 +73,8 @@ impl Output {
     }
 
     fn draw(&mut self, header: &[&str], rows: &[impl AsRef<[String]>]) -> Outcome {
-        let mut table = Table::new();
-        table.load_style(presets::UTF8_FULL_CONDENSED).set_header(header.iter().copied());
-        table.set_content_arrangement(ContentArrangement::Dynamic);
+        let mut table = empty_table();
+        table.set_header(header.iter().copied());
         table.add_rows(rows.iter().map(|row| row.as_ref().iter().map(|cell| for_people(cell.as_bytes()))));
         for (at, column) in table.column_iter_mut().enumerate() {
             let mut cells = rows.iter().map(|row| &row.as_ref()[at]);

@@ -107,6 +107,25 @@ impl Drop for Typed {
     }
 }
 
+/// Nobody has told a new terminal, or one of a container, how wide it is.
+#[test]
+fn a_table_is_readable_where_the_terminal_does_not_know_its_width() {
+    let shell = Shell::new();
+    shell.ok(&["put", "--table", "harbours", "k", "v"]);
+    let mut typed = Typed::begin(&shell);
+    typed.types(".tables\r").until("harbours").until("foreshore> ");
+    typed.types("put harbours seattle tacoma\r").until("foreshore> ");
+    typed.types("scan harbours\r").until("seattle ┆ tacoma").until("foreshore> ");
+    typed.quit();
+    let (mut screen, its) = terminal();
+    let mut tables = shell.command(&["tables"]).stdout(its).spawn().expect("the binary starts");
+    assert!(tables.wait().expect("it ends").success());
+    let mut shown = Vec::new();
+    _ = screen.read_to_end(&mut shown); // the end is an error: nobody has the other side open
+    let shown = String::from_utf8_lossy(&shown);
+    assert!(shown.contains("harbours"), "{shown}");
+}
+
 /// As `tmux send-keys` and `expect` type them, and terminals that do not say what is pasted.
 #[test]
 fn lines_that_come_together_are_all_run() {

@@ -1,12 +1,11 @@
 //! How the shell, and `scan --csv`, show rows: a table for people, JSON objects or CSV for programs.
 
 use crate::failure::Outcome;
-use crate::output::{Output, grouped};
+use crate::output::{Output, empty_table, grouped};
 use crate::rows::Shape;
 use crate::schema::to_csv;
 use crate::text::{for_people, hex};
 use clap::ValueEnum;
-use comfy_table::{ContentArrangement, Table, presets};
 use foreshore::Stats;
 use serde_json::Value;
 use std::io::Write;
@@ -113,10 +112,8 @@ impl Rows {
         if self.waiting.is_empty() {
             return Ok(());
         }
-        let mut table = Table::new();
-        let header = self.header().into_iter().map(|column| for_people(column.as_bytes()));
-        table.load_style(presets::UTF8_FULL_CONDENSED).set_header(header);
-        table.set_content_arrangement(ContentArrangement::Dynamic);
+        let mut table = empty_table();
+        table.set_header(self.header().into_iter().map(|column| for_people(column.as_bytes())));
         table.add_rows(self.waiting.drain(..));
         self.waiting_bytes = 0;
         self.out.line(table)
