@@ -38,7 +38,7 @@ mod text;
 mod tune;
 mod whole_file;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use failure::{Failure, Outcome};
 use std::ffi::OsString;
@@ -112,15 +112,44 @@ fn main() -> ExitCode {
 
 fn parse() -> Outcome<Cli> {
     let words = options_behind_command(std::env::args_os().collect());
-    let matches = match command().try_get_matches_from(words) {
+    let matches = match command().try_get_matches_from(&words) {
         Err(error) if error.kind() == ErrorKind::InvalidUtf8 => {
             return Err(Failure::usage(
                 "an argument is not UTF-8 text; --hex takes keys and values of any bytes, and `put` a value from stdin",
             ));
         }
-        matches => matches.unwrap_or_else(|error| error.exit()),
+        matches => matches.unwrap_or_else(|error| with_hint(error, &words).exit()),
     };
     Ok(Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit()))
+}
+
+/// Adds what to do next, where what was typed does not show what is wrong.
+fn with_hint(mut error: clap::Error, words: &[OsString]) -> clap::Error {
+    if let Some(hint) = hint(&error, words) {
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![hint.into()]));
+    }
+    error
+}
+
+fn hint(error: &clap::Error, words: &[OsString]) -> Option<String> {
+    let context = |kind| error.get(kind).map(ToString::to_string).unwrap_or_default();
+    let is_typed = |option: &str| words.iter().any(|word| word.to_string_lossy().starts_with(option));
+    let wrong = context(ContextKind::InvalidArg);
+    match error.kind() {
+        ErrorKind::UnknownArgument if !wrong.starts_with('-') && !is_typed("--table") => {
+            let needs_table = context(ContextKind::Usage).contains("--table <NAME>");
+            needs_table.then(|| "the table is named by '--table <NAME>'".into())
+        }
+        ErrorKind::InvalidValue => {
+            let is_empty = |variable: &str| std::env::var_os(variable).is_some_and(|value| value.is_empty());
+            let variables = [("--dir", "FORESHORE_DIR"), ("--profile", "FORESHORE_PROFILE")];
+            let (_, empty) = variables.into_iter().find(|(option, variable)| {
+                wrong.starts_with(option) && !is_typed(option) && is_empty(variable)
+            })?;
+            Some(format!("the environment has an empty {empty}: unset it, or give it a value"))
+        }
+        _ => None,
+    }
 }
 
 /// The command line with `--dir`, `--cache` and `--json` behind the command, where it knows them: some type them before it.

@@ -173,6 +173,35 @@ fn wrong_arguments_are_usage() {
     assert!(!shell.database().exists(), "a refused command leaves nothing behind");
 }
 
+/// Who has typed no option does not see that one is missing.
+#[test]
+fn a_table_without_its_option_is_told_of_it() {
+    let shell = Shell::new();
+    for args in [&["put", "notes", "k", "v"][..], &["get", "notes", "k"], &["scan", "notes"]] {
+        let complaint = shell.fails(2, args);
+        assert!(complaint.contains("named by '--table <NAME>'"), "{complaint}");
+    }
+    let complaint = shell.fails(2, &["put", "--table", "notes", "k", "two", "words"]);
+    assert!(!complaint.contains("named by"), "{complaint}");
+}
+
+/// As a script sets it from a variable of its own that is not set. Nobody has typed the option that it stands for.
+#[test]
+fn an_empty_variable_of_the_environment_is_named() {
+    let shell = Shell::new();
+    let told = |variable: &str, args: &[&str]| {
+        let ran = shell.command(args).env(variable, "").output().expect("it starts");
+        assert_eq!(ran.status.code(), Some(2));
+        String::from_utf8(ran.stderr).expect("text")
+    };
+    let complaint = told("FORESHORE_DIR", &["tables"]);
+    assert!(complaint.contains("empty FORESHORE_DIR: unset it"), "{complaint}");
+    let complaint = told("FORESHORE_PROFILE", &["put", "--table", "t", "k", "v"]);
+    assert!(complaint.contains("empty FORESHORE_PROFILE: unset it"), "{complaint}");
+    let complaint = told("FORESHORE_DIR", &["tables", "--dir", ""]);
+    assert!(!complaint.contains("FORESHORE_DIR"), "{complaint}");
+}
+
 #[test]
 fn every_command_explains_itself_with_examples() {
     let shell = Shell::new();
