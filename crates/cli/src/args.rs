@@ -120,10 +120,7 @@ pub fn is_database(dir: &Path) -> bool {
 /// The file that a long command writes in the end must be writable: better known before than after. A pipe is not tried: whoever
 /// reads it would take this for the end.
 pub fn ensure_place(file: &Path) -> Outcome {
-    if let Some(place) = file.parent().filter(|place| !place.as_os_str().is_empty() && !place.is_dir()) {
-        let (place, file) = (place.display(), file.display());
-        return Err(Failure::usage(format!("there is no directory {place} to write {file} to")));
-    }
+    ensure_directory_of(file)?;
     if std::fs::metadata(file).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
         return Ok(());
     }
@@ -136,6 +133,17 @@ pub fn ensure_place(file: &Path) -> Outcome {
         std::fs::remove_file(made).map_err(|error| Failure::io(file.display(), &error))?;
     }
     Ok(())
+}
+
+/// There must be a directory for `file` to be written to.
+pub fn ensure_directory_of(file: &Path) -> Outcome {
+    match file.parent().filter(|place| !place.as_os_str().is_empty() && !place.is_dir()) {
+        Some(place) => {
+            let (place, file) = (place.display(), file.display());
+            Err(Failure::usage(format!("there is no directory {place} to write {file} to")))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Within the directory of a database a file could take the place of one of the database's own, keeps `compact` from its work,

@@ -2,6 +2,7 @@
 //!
 //! Why: what fails on its way would leave a part that looks like the whole, in place of the last one that was.
 
+use crate::args::ensure_directory_of;
 use crate::failure::{Failure, Outcome};
 use crate::scratch::{Scratch, remove_on_interrupt};
 use std::fs::{self, File, Permissions};
@@ -24,6 +25,7 @@ impl WholeFile {
     /// link, the file it leads to. At most one a process, since what an interrupt removes is one thing.
     pub fn create(path: &Path) -> Outcome<Self> {
         let path = place_of(path);
+        ensure_directory_of(&path)?;
         let (file, part) = begin(&path).map_err(|e| Failure::io(path.display(), &e))?;
         if let Some(part) = &part {
             remove_on_interrupt(Scratch::made(&**part))?;

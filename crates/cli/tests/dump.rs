@@ -309,6 +309,14 @@ fn a_dump_writes_over_no_other_file() {
     assert_eq!(made, ["all.dump", "one.dump"]);
 }
 
+#[test]
+fn a_directory_that_is_missing_is_named() {
+    let shell = Shell::new();
+    shell.ok(&["put", "--table", "a", "k", "v"]);
+    let complaint = shell.fails(2, &["dump", "--output", "nodir/all.dump"]);
+    assert!(complaint.contains("there is no directory nodir to write nodir/all.dump to"), "{complaint}");
+}
+
 /// What of a dump is written when Ctrl-C ends it is of no use to anybody.
 #[test]
 fn an_interrupted_dump_leaves_nothing() {
