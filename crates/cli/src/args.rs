@@ -7,6 +7,7 @@ use crate::whole_file::place_of;
 use clap::{Args, ValueEnum};
 use foreshore::{Builder, ByteTable, Database};
 use foreshore_workloads::{Durability, parse_bytes};
+use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -53,13 +54,14 @@ impl DbArgs {
             Err(error) if error.kind() == ErrorKind::NotFound => true,
             Err(error) => return Err(self.unreadable(&error)),
         };
-        if is_empty {
-            return Err(Failure::usage(format!(
-                "there is no database in {}; `foreshore load`, `put` and `restore` create one, --dir names another",
-                self.dir.display()
-            )));
-        }
-        Ok(())
+        if is_empty { Err(self.none_there()) } else { Ok(()) }
+    }
+
+    fn none_there(&self) -> Failure {
+        Failure::usage(format!(
+            "there is no database in {}; `foreshore load`, `put` and `restore` create one, --dir names another",
+            self.dir.display()
+        ))
     }
 
     /// Opens the database with these options, creating it if there is none: for who makes tables.
@@ -88,9 +90,11 @@ impl DbArgs {
         builder.open(&self.dir).map_err(|error| self.not_opened(error))
     }
 
-    /// A directory without `FORESHORE` is a wrong `--dir`; one with a `FORESHORE` that nobody understands is damaged.
+    /// A directory without `FORESHORE` is a wrong `--dir`; one with a `FORESHORE` that nobody understands is damaged. A creation that
+    /// a full disk has cut short leaves none, nor anything of use.
     pub fn not_opened(&self, error: foreshore::Error) -> Failure {
         match error {
+            foreshore::Error::Incompatible { .. } if holds_nothing(&self.dir) => self.none_there(),
             foreshore::Error::Incompatible { .. } if !is_database(&self.dir) => {
                 Failure::usage(error.to_string())
             }
@@ -114,7 +118,14 @@ pub fn existing_table(db: &Database, name: &str) -> Outcome<ByteTable> {
 
 /// Does this directory, as far as one can see, hold a database?
 pub fn is_database(dir: &Path) -> bool {
-    dir.join("FORESHORE").exists()
+    dir.join("FORESHORE").is_file()
+}
+
+/// Does this directory hold nothing but, perhaps, the lock of who looked for a database there, and the mark of a creation that was
+/// cut short?
+pub fn holds_nothing(dir: &Path) -> bool {
+    let is_nothing = |name: OsString| name == "LOCK" || name == "FORESHORE.creating";
+    std::fs::read_dir(dir).is_ok_and(|entries| entries.flatten().all(|entry| is_nothing(entry.file_name())))
 }
 
 /// The file that a long command writes in the end must be writable: better known before than after. A pipe is not tried: whoever

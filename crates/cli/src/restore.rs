@@ -1,6 +1,6 @@
 //! `restore`: what `dump`, `db_dump` or `mdb_dump` printed, back into tables; or what `backup` copied, back into place.
 
-use crate::args::DbArgs;
+use crate::args::{DbArgs, holds_nothing};
 use crate::backup;
 use crate::dump_format::{Header, INDEXES, Reader, unreadable};
 use crate::failure::{Failure, Outcome};
@@ -74,7 +74,13 @@ fn copy_backup(args: &RestoreArgs, backup: &Path) -> Outcome {
         )));
     }
     let from = DbArgs { dir: backup.to_path_buf(), ..args.db.clone() };
-    let db = from.open()?;
+    let db = from.open().map_err(|failure| match holds_nothing(backup) {
+        true => Failure::usage(format!(
+            "--from-backup: there is no backup in {}; name a directory that `foreshore backup` made",
+            backup.display()
+        )),
+        false => failure,
+    })?;
     let copied = backup::copy(&db, "restore", &args.db.dir)?;
     db.close()?;
     backup::tell_copied(args.db.output(), "restored", &copied, &args.db.dir)

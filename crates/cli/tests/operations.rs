@@ -68,6 +68,9 @@ fn a_backup_that_cannot_be_made_says_why() {
     shell.fails(2, &["restore", "--dir", "new.db"]);
     shell.fails(2, &["restore", "--dir", "new.db", "--from-backup", "nowhere"]);
     shell.fails(2, &["restore", "--from-backup", "monday", "all.dump"]);
+    std::fs::create_dir(shell.path("empty")).unwrap();
+    let refused = shell.fails(2, &["restore", "--dir", "new.db", "--from-backup", "empty"]);
+    assert!(refused.contains("there is no backup in empty") && !refused.contains("--dir"), "{refused}");
 }
 
 /// What a crash in the middle of a backup leaves.

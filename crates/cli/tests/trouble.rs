@@ -454,6 +454,20 @@ fn a_foreign_directory_is_left_alone() {
     assert_eq!(entries(), before);
 }
 
+/// A full disk cuts a creation short.
+#[test]
+fn what_is_left_of_a_creation_is_no_database() {
+    let shell = Shell::new();
+    std::fs::create_dir(shell.path("new")).expect("a directory");
+    shell.write("new/FORESHORE.creating", "");
+    shell.write("new/LOCK", "");
+    for command in ["tables", "check", "compact"] {
+        let complaint = shell.fails(2, &[command, "--dir", "new"]);
+        assert!(complaint.contains("there is no database in new; `foreshore load`"), "{complaint}");
+    }
+    shell.ok(&["put", "--dir", "new", "--table", "t", "k", "v"]);
+}
+
 /// Nobody hears the message; the exit code tells nevertheless.
 #[test]
 fn a_closed_stderr_changes_no_exit_code() {
