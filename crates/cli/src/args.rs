@@ -69,6 +69,7 @@ impl DbArgs {
         match std::fs::metadata(&self.dir) {
             Ok(found) if !found.is_dir() => Err(self.unreadable(&ErrorKind::NotADirectory.into())),
             _ => {
+                ensure_beside_databases(&self.dir)?;
                 let db = self.open_with(builder)?;
                 Schema::forget_strays(&db)?;
                 Ok(db)
@@ -126,6 +127,26 @@ pub fn is_database(dir: &Path) -> bool {
 pub fn holds_nothing(dir: &Path) -> bool {
     let is_nothing = |name: OsString| name == "LOCK" || name == "FORESHORE.creating";
     std::fs::read_dir(dir).is_ok_and(|entries| entries.flatten().all(|entry| is_nothing(entry.file_name())))
+}
+
+/// A database within another one's directory would go with it, and keeps `compact` from its work.
+///
+/// Errors: usage, if `dir`, where none is yet, lies there.
+pub fn ensure_beside_databases(dir: &Path) -> Outcome {
+    if is_database(dir) {
+        return Ok(());
+    }
+    // What is there of the way to it may be a link, and leads elsewhere then; the rest will be made.
+    let path = std::path::absolute(place_of(dir)).map_err(|error| Failure::io(dir.display(), &error))?;
+    let above = path.ancestors().skip(1).find_map(|above| above.canonicalize().ok());
+    match above.iter().flat_map(|above| above.ancestors()).find(|above| is_database(above)) {
+        Some(other) => Err(Failure::usage(format!(
+            "{} would lie within the database {}; name a directory outside",
+            dir.display(),
+            other.display()
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// The file that a long command writes in the end must be writable: better known before than after. A pipe is not tried: whoever

@@ -468,6 +468,25 @@ fn what_is_left_of_a_creation_is_no_database() {
     shell.ok(&["put", "--dir", "new", "--table", "t", "k", "v"]);
 }
 
+/// It would go with that one, and keeps `compact` from its work.
+#[test]
+fn no_database_is_made_within_another() {
+    let shell = Shell::new();
+    shell.ok(&["put", "--table", "t", "k", "v"]);
+    shell.write("t.dump", shell.ok(&["dump"]));
+    std::os::unix::fs::symlink("foreshore.db/linked", shell.path("link")).expect("a link");
+    for dir in ["foreshore.db/y", "foreshore.db/y/z", "foreshore.db/../foreshore.db/y", "link"] {
+        for command in
+            [&["put", "--table", "t", "k", "v"][..], &["restore", "t.dump"], &["demo", "--seconds", "1"]]
+        {
+            let complaint = shell.fails(2, &[command, &["--dir", dir]].concat());
+            assert!(complaint.contains("would lie within the database"), "{complaint}");
+        }
+    }
+    shell.ok(&["compact"]);
+    shell.ok(&["put", "--dir", "foreshore.db/../beside/it", "--table", "t", "k", "v"]);
+}
+
 /// Nobody hears the message; the exit code tells nevertheless.
 #[test]
 fn a_closed_stderr_changes_no_exit_code() {

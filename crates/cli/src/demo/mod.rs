@@ -15,7 +15,7 @@ mod steps;
 mod story;
 mod verify;
 
-use crate::args::{ensure_outside, ensure_place};
+use crate::args::{ensure_beside_databases, ensure_outside, ensure_place};
 use crate::failure::{Failure, Kind, Outcome};
 use crate::scratch::{Scratch, remove_on_interrupt};
 use clap::Args;
@@ -103,7 +103,7 @@ fn directory(args: &DemoArgs) -> Outcome<(PathBuf, Option<tempfile::TempDir>)> {
     if let Some(dir) = &args.dir {
         return match holds_anything(dir) {
             true => Err(Failure::usage(format!("{} is not empty; name a new directory", dir.display()))),
-            false => Ok((dir.clone(), None)),
+            false => ensure_beside_databases(dir).map(|()| (dir.clone(), None)),
         };
     }
     let place = std::env::temp_dir();
