@@ -236,7 +236,8 @@ impl<K: Key, V: Value> Table<K, V> {
         self.bytes.insert(&encode_new_key::<K>(&key)?, &encode_value(value)?)
     }
 
-    /// Removes `key`; says whether it was there.
+    /// Removes `key`; says whether it was there. Errors as [`ByteTable::put`], so also for a key that is too long for a
+    /// row, of which [`get`](Table::get) just says that there is none.
     ///
     /// ```
     /// # fn main() -> foreshore::Result<()> {
@@ -245,6 +246,10 @@ impl<K: Key, V: Value> Table<K, V> {
     /// ages.put("ada", &36)?;
     /// assert!(ages.remove("ada")?);
     /// assert!(!ages.contains("ada")?);
+    ///
+    /// let long = "x".repeat(2000);
+    /// assert_eq!(ages.get(&long)?, None);
+    /// assert!(matches!(ages.remove(&long), Err(foreshore::Error::KeyTooLong { .. })));
     /// # Ok(()) }
     /// ```
     pub fn remove<'k, Q: ?Sized>(&self, key: &'k Q) -> Result<bool>
