@@ -405,6 +405,7 @@ fn a_salvage_gives_up_no_log_for_a_read_that_failed() {
         let disk = copy();
         disk.fail_read_at(read, Repeat::Once);
         let _ = tiny().rebuild(true).open_on(Arc::new(disk.clone()));
+        disk.clear_faults(); // the thread that reads ahead may not have come as far
         let db = tiny().open_on(Arc::new(disk)).unwrap();
         assert_eq!(db.byte_table("t").unwrap().range(..).count(), 100, "read {read}");
     }
