@@ -167,7 +167,8 @@ impl Builder {
 
     /// Size of the log buffer in bytes: a power of two from 64 KiB to 16 GiB, at least 16 leaves (default 16 MiB). It bounds what
     /// `Buffered` and `Relaxed` commits can lose to a power failure. It is memory, and a file, for as long as the database is there.
-    /// Fixed when the database is created.
+    /// Fixed when the database is created. Have 16 KiB of it for each thread that writes: with less, on a full disk, rollbacks, and all writes
+    /// behind them, may have to wait for space.
     ///
     /// ```
     /// # fn main() -> foreshore::Result<()> {
