@@ -38,6 +38,7 @@ mod table;
 mod tests;
 mod wait;
 
+use modes::Modes;
 use std::time::Duration;
 
 pub(crate) use images::{Image, ImageRow, ImageView, Spares};
@@ -51,11 +52,36 @@ pub(crate) use table::{CommitStamp, KeyTable};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Owner(pub u16);
 
+/// What an owner holds of a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Held {
+    modes: Modes,
+    /// How far down the gap, if that is among them.
+    reach: Reach,
+}
+
+impl Held {
+    const NOTHING: Held = Held { modes: Modes::NONE, reach: Reach::NONE };
+
+    /// Nothing that must be given back? (A turn to insert ends by itself.)
+    #[inline]
+    fn is_nothing(self) -> bool {
+        self.modes.without(Modes::INSERT).is_none()
+    }
+
+    /// The same, but for the key.
+    pub fn without_key(self) -> Self {
+        Self { modes: self.modes.without(Modes::READ.with(Modes::WRITE)), ..self }
+    }
+}
+
 /// A lock was got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Granted {
     /// The owner must remember the name for its release: it held nothing on it before, or only [showed](shown) that it read it.
     pub first: bool,
+    /// What it held on it before.
+    pub before: Held,
     /// How long it waited, if it had to.
     pub waited: Option<Duration>,
 }

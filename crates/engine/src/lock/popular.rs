@@ -3,12 +3,13 @@
 use super::bucket::{Bucket, Content};
 use super::modes::Modes;
 use super::shown::{Door, Places};
-use super::{Granted, KeyTable, LockError, Name, Owner, Reach};
+use super::{Granted, Held, KeyTable, LockError, Name, Owner, Reach};
 use foreshore_base::sync::{AtomicUsize, Ordering::*};
 use std::time::Duration;
 
-/// What an owner is granted that shows what it reads: it is no name to be released.
-pub(super) const SHOWN: Granted = Granted { first: false, waited: None };
+/// What an owner is granted that shows what it reads: it is no name to be released, nor is it given back before the owner's end.
+pub(super) const SHOWN: Granted =
+    Granted { first: false, before: Held { modes: Modes::READ, reach: Reach::NONE }, waited: None };
 
 /// What all owners show.
 pub(super) struct Shown {

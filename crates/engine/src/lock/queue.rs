@@ -20,6 +20,7 @@
 //!   next owner has woken, those who run into it meanwhile would fall asleep too, and from then on each change of the row would
 //!   take as long as it takes to wake a thread.
 
+use super::Held;
 use super::modes::Modes;
 use super::name::Name;
 use super::reach::Reach;
@@ -45,8 +46,8 @@ struct Others {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
     Granted {
-        /// The owner held nothing of the name before.
-        first: bool,
+        /// What the owner held of the name before.
+        before: Held,
     },
     /// Somebody is in the way.
     Blocked,
@@ -183,7 +184,7 @@ impl Requests {
     pub fn ask(&mut self, owner: Owner, name: Name, modes: Modes, reach: Reach, seats: &[Seat]) -> Asked {
         if self.is_empty() && modes != Modes::INSERT {
             self.push(Request { name, owner, held: modes, wanted: Modes::NONE, reach });
-            return Asked::Granted { first: true };
+            return Asked::Granted { before: Held::NOTHING };
         }
         let others = self.others(owner, name, (modes, reach), seats);
         let held = others.mine.map_or(Modes::NONE, |(_, held)| held);
@@ -192,32 +193,36 @@ impl Requests {
             return Asked::Blocked;
         }
         if modes == Modes::INSERT {
-            return Asked::Granted { first: false };
+            return Asked::Granted { before: Held { modes: held, reach: Reach::NONE } };
         }
         if let Some(sleeper) = others.passed
             && missing.touches(Modes::READ.with(Modes::WRITE))
         {
             seat(seats, sleeper).pass();
         }
-        match others.mine {
+        let reached = match others.mine {
             Some((position, _)) => {
                 let request = self.at(position);
-                request.held = held.with(missing);
-                request.reach = request.reach.min(reach);
+                let reached = request.reach;
+                (request.held, request.reach) = (held.with(missing), reached.min(reach));
+                reached
             }
-            None => self.push(Request { name, owner, held: missing, wanted: Modes::NONE, reach }),
-        }
-        Asked::Granted { first: held.without(Modes::INSERT).is_none() }
+            None => {
+                self.push(Request { name, owner, held: missing, wanted: Modes::NONE, reach });
+                Reach::NONE
+            }
+        };
+        Asked::Granted { before: Held { modes: held, reach: reached } }
     }
 
-    /// Queues the owner for what it lacks of `modes`. It must be blocked. True if it held nothing before.
-    pub fn enqueue(&mut self, owner: Owner, name: Name, modes: Modes, reach: Reach) -> bool {
+    /// Queues the owner for what it lacks of `modes`. It must be blocked. Returns what it held before.
+    pub fn enqueue(&mut self, owner: Owner, name: Name, modes: Modes, reach: Reach) -> Held {
         let mine = self.find(owner, name).map(|(position, _)| position).map(|position| self.remove(position));
         let (held, reached) = mine.map_or((Modes::NONE, Reach::NONE), |mine| (mine.held, mine.reach));
         let no_room = modes == Modes::INSERT && held.touches(Modes::GAP);
         let reach = if no_room { reached } else { reached.min(reach) };
         self.push(Request { name, owner, held, wanted: modes.without(held), reach });
-        held.without(Modes::INSERT).is_none()
+        Held { modes: held, reach: reached }
     }
 
     /// Ends the owner's wait without a grant. False if it does not wait.

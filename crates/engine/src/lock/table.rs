@@ -9,7 +9,7 @@ use super::popular::{SHOWN, Shown};
 use super::queue::Asked;
 use super::seat::Seat;
 use super::stats::Counters;
-use super::{Gap, Granted, Image, ImageView, KeyMode, LockError, LockStats, Name, Owner, Point, Reach};
+use super::{Gap, Granted, Held, Image, ImageView, KeyMode, LockError, LockStats, Name, Owner, Point, Reach};
 use crossbeam_utils::CachePadded;
 use foreshore_base::prefetch::prefetch_lines;
 use foreshore_base::sync::{AtomicU64, Ordering::*};
@@ -39,13 +39,6 @@ pub(crate) struct KeyTable {
     image_bytes: [CachePadded<AtomicU64>; IMAGE_STRIPES],
     /// The same for those that only snapshots need.
     kept_bytes: [CachePadded<AtomicU64>; IMAGE_STRIPES],
-}
-
-/// What an owner holds of a name.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Held {
-    modes: Modes,
-    reach: Reach,
 }
 
 /// What the images of a writer that commits are stamped with.
@@ -186,7 +179,7 @@ impl KeyTable {
         let mut content = bucket.content.latch();
         self.close(bucket, &mut content, name);
         match content.at(name).requests.ask(owner, name, Modes::of(key, gap), gap, &self.seats) {
-            Asked::Granted { first } => Some(first),
+            Asked::Granted { before } => Some(before.is_nothing()),
             Asked::Blocked => None,
         }
     }
@@ -272,14 +265,6 @@ impl KeyTable {
             true => (held.without(Modes::GAP), Reach::NONE),
             false => (held.without(Modes::GAP.with(Modes::READ)), Reach::NONE),
         })
-    }
-
-    /// What the owner holds of the name.
-    #[cold]
-    pub fn held_of(&self, owner: Owner, name: Name) -> Held {
-        let (modes, reach) = self.bucket(name).content.latch().at(name).requests.held_of(owner, name);
-        let shown = if self.is_shown(owner, name) { Modes::READ } else { Modes::NONE };
-        Held { modes: modes.with(shown), reach }
     }
 
     /// Gives back what the owner has got of the name since it held this. Is there anything left, by a request?

@@ -36,7 +36,8 @@ impl KeyTable {
             self.close(bucket, &mut content, name);
         }
         match content.at(name).requests.ask(owner, name, modes, reach, &self.seats) {
-            Asked::Granted { first } => {
+            Asked::Granted { before } => {
+                let first = before.is_nothing();
                 if first {
                     content.divide_if_crowded(name);
                 }
@@ -44,7 +45,7 @@ impl KeyTable {
                     let alone = !content.at(name).requests.are_several();
                     bucket.door.count_read(alone, || content.are_all_readers());
                 }
-                Ok(Granted { first, waited: None })
+                Ok(Granted { first, before, waited: None })
             }
             Asked::Blocked => self.queue(content, owner, (name, modes, reach), patience),
         }
@@ -62,7 +63,7 @@ impl KeyTable {
         // Without patience the wait ends by itself, and is part of no deadlock.
         self.seat(owner).sit(name, patience.is_zero());
         let is_next = !content.at(name).requests.is_waited_for(name);
-        let first = content.at(name).requests.enqueue(owner, name, modes, reach);
+        let before = content.at(name).requests.enqueue(owner, name, modes, reach);
         let may_be_a_circle =
             !patience.is_zero() && content.at(name).requests.waits_for_a_waiter(owner, name, &self.seats);
         drop(content);
@@ -74,7 +75,7 @@ impl KeyTable {
         self.seat(owner).spin(is_next);
         let outcome = self.wait(owner, name, begun, patience);
         self.counters.wait();
-        outcome.map(|()| Granted { first, waited: Some(begun.elapsed()) })
+        outcome.map(|()| Granted { first: before.is_nothing(), before, waited: Some(begun.elapsed()) })
     }
 
     /// Waits for something other than a name, asking for it every millisecond: until `done` answers. `in_the_way`: whose ends

@@ -10,13 +10,14 @@
 //! - B1: a large transaction has its name locked from before it gives anything back until it has committed, or undone all.
 //! - B2: who has got a lock looks afterwards whether something stands for one there. Whoever gave his back did so after that was to be
 //!   seen, under the latch of the same bucket.
-//! - B3: who waits for a large transaction gives back what he has just got of that name, but not what he had of it before. So he is not in the
-//!   way of that one, as far as he need not be. Only if he then meets another one's range does he keep it: those who scan later wait behind
+//! - B3: who waits for a large transaction gives back what he has just got of that name, however long ago he had asked for it, but not what
+//!   he had of it before, and relies on: who runs again relies on no lock that he has got ahead. So he is not in the way of that one, as far
+//!   as he need not be. Only if he then meets another one's range does he keep it: those who scan later wait behind
 //!   him, as behind anybody who waits for a lock.
 
 use crate::bounds::{RawBounds, is_before, is_beyond};
 use crate::error::Result;
-use crate::lock::{KeyMode, Name, Reach};
+use crate::lock::{Granted, KeyMode, Name, Reach};
 use crate::tree::Tree;
 use crate::txn::Txn;
 use foreshore_base::TableId;
@@ -176,6 +177,7 @@ impl Txn {
     }
 
     /// [`Txn::lock_name`] of a large one, or where something stands for locks of one: who has got the lock looks for that (B2), and waits.
+    /// `got`: the lock, if it has got that.
     #[cold]
     pub(super) fn lock_beside_large(
         &mut self,
@@ -184,19 +186,23 @@ impl Txn {
         key: Option<&[u8]>,
         mode: KeyMode,
         gap: Reach,
+        mut got: Option<Granted>,
     ) -> Result<()> {
         if self.has_claimed(tree, name, key, mode, gap)? {
             return Ok(());
         }
         let (owner, row) = (self.owner, key.filter(|_| mode != KeyMode::None));
         let is_shown = self.core.txns.keys.is_shown(owner, name); // perhaps because of another row
-        let before = self.are_others_large(tree).then(|| self.core.txns.keys.held_of(owner, name));
-        let (mut has_made_way, mut left) = (false, self.patience);
+        let is_unused = self.in_line.take_if(|in_line| *in_line == name).is_some();
+        let (mut before, mut has_made_way, mut left) = (None, false, self.patience);
         loop {
-            let got = self.core.txns.keys.acquire_by_request(owner, name, mode, gap, left);
+            let keys = &self.core.txns.keys;
+            let got = got.take().map_or_else(|| keys.acquire_by_request(owner, name, mode, gap, left), Ok);
             let granted = got.map_err(|refused| self.lost(tree, name, key, refused))?;
             tree.note_lock_wait(granted.waited);
             left = left.saturating_sub(granted.waited.unwrap_or_default());
+            let held = if is_unused { granted.before.without_key() } else { granted.before };
+            let before = *before.get_or_insert(held);
             let in_the_way = row.map_or(Ok(None), |key| self.large_in_the_way(tree, key, mode));
             let (Ok(Some(large)), Some(key)) = (&in_the_way, row) else {
                 let of_row = row.filter(|_| !is_shown);
@@ -204,8 +210,7 @@ impl Txn {
                 return in_the_way.map(drop);
             };
             let makes_way = large.claims || !std::mem::replace(&mut has_made_way, true);
-            let before = before.filter(|_| makes_way);
-            let is_left = before.is_none_or(|before| self.core.txns.keys.release_beyond(owner, name, before));
+            let is_left = !makes_way || self.core.txns.keys.release_beyond(owner, name, before);
             if granted.first && is_left {
                 self.remember(name, true, None, gap);
             }
@@ -263,4 +268,127 @@ struct InTheWay {
     number: u64,
     /// Does it claim the row, rather than only having read it?
     claims: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::lock::KeyMode;
+    use crate::tree::testing::comes_true;
+    use crate::tree::{Intent, PATIENCE};
+    use crate::txn::Txn;
+    use crate::{ByteTable, Database, Savepoint, Transaction};
+    use foreshore_base::Lsn;
+    use std::thread;
+
+    /// A database with a table of 100 rows.
+    fn database() -> (Database, ByteTable) {
+        let db = Database::in_memory().unwrap();
+        let table = db.byte_table("t").unwrap();
+        table.put_many(&(0..100_u8).map(|row| ([0, row], [0])).collect::<Vec<_>>()).unwrap();
+        (db, table)
+    }
+
+    /// Makes who has this transaction a large one.
+    fn change_much(tx: &Transaction, db: &Database) {
+        let other = db.byte_table("other").unwrap();
+        (0..50_u8).for_each(|row| tx.bytes(&other).put(&[row], &[7; 20]).unwrap());
+    }
+
+    /// Who waited for a row before anybody was large in its table is not in the way of the large transaction that claims it then; nor if he
+    /// had locked the gap below.
+    #[test]
+    fn who_waited_before_keeps_nothing_that_is_claimed() {
+        type Then = fn(&Transaction, &ByteTable, Savepoint) -> crate::Result<()>;
+        let thens: [Then; 2] = [
+            |tx, _, before| tx.rollback_to(before),
+            |tx, table, _| tx.bytes(table).range([0]..[1]).try_for_each(|row| row.map(drop)),
+        ];
+        for (then, has_gap) in thens.iter().flat_map(|then| [(then, false), (then, true)]) {
+            let (db, table) = database();
+            let waiter = db.begin().unwrap();
+            waiter.bytes(&db.byte_table("third").unwrap()).put(b"x", b"the older one").unwrap();
+            if has_gap {
+                assert_eq!(waiter.bytes(&table).range([0, 6, 6]..[0, 6, 7]).count(), 0);
+            }
+            let tx = db.begin().unwrap();
+            change_much(&tx, &db);
+            let before = tx.savepoint().unwrap();
+            assert!(tx.bytes(&table).get_for_update(&[0, 7]).unwrap().is_some());
+            let keys = &table.tree.core().txns.keys;
+            thread::scope(|scope| {
+                let table = &table;
+                let waiter = scope.spawn(move || {
+                    waiter.bytes(table).put(&[0, 7], b"waiter").and_then(|()| waiter.commit().map(drop))
+                });
+                assert!(comes_true(|| keys.waiting_on(keys.name(table.tree.id, &[0, 7])) == 1));
+                tx.bytes(table).put(&[0, 7], b"large").unwrap();
+                assert!(comes_true(|| keys.waiting_on(keys.all_of(tx.number())) == 1));
+                let done = then(&tx, table, before);
+                drop(tx);
+                waiter.join().unwrap().unwrap();
+                assert!(done.is_ok(), "has the gap: {has_gap}: {done:?}");
+            });
+        }
+    }
+
+    /// Nor who runs again, and has locked that row ahead, of which he knew only the name.
+    #[test]
+    fn who_runs_again_keeps_nothing_that_is_claimed() {
+        let (db, table) = database();
+        let (tree, keys) = (&table.tree, &table.tree.core().txns.keys);
+        let tx = db.begin().unwrap();
+        change_much(&tx, &db);
+        let before = tx.savepoint().unwrap();
+        tx.bytes(&table).put(&[0, 7], b"large").unwrap();
+        thread::scope(|scope| {
+            let again = scope.spawn(|| {
+                let mut txn = Txn::begin(tree.core().clone().into(), PATIENCE, Lsn::ZERO).unwrap();
+                txn.get_in_line((keys.name(tree.id, &[0, 7]), KeyMode::Exclusive));
+                tree.write(&mut txn, &[0, 7], Intent::Put(b"again")).and_then(|_| txn.commit())
+            });
+            assert!(comes_true(|| keys.waiting_on(keys.all_of(tx.number())) == 1));
+            let undone = tx.rollback_to(before);
+            drop(tx);
+            again.join().unwrap().unwrap();
+            assert!(undone.is_ok(), "{undone:?}");
+        });
+    }
+
+    /// Who waited before to change what he has read gives that back, but keeps what he has read, also if he only showed that he read it.
+    #[test]
+    fn who_waited_before_keeps_what_he_has_read() {
+        for is_popular in [false, true] {
+            let (db, table) = database();
+            let read = |tx: &Transaction| tx.bytes(&table).get(&[0, 50]).unwrap().unwrap()[0];
+            let readers: Vec<_> = (0..if is_popular { 10 } else { 0 })
+                .map(|_| {
+                    let reader = db.begin().unwrap();
+                    read(&reader);
+                    reader
+                })
+                .collect();
+            let (small, large) = (db.begin().unwrap(), db.begin().unwrap());
+            let seen = read(&small);
+            readers.into_iter().for_each(|reader| reader.rollback().unwrap());
+            change_much(&large, &db);
+            let keys = &table.tree.core().txns.keys;
+            let name = keys.name(table.tree.id, &[0, 50]);
+            let mut scan = large.bytes(&table).range([0, 50]..);
+            assert_eq!(scan.next().unwrap().unwrap().1, [0]);
+            let done = thread::scope(|scope| {
+                let (table, small) = (&table, small);
+                let small = scope.spawn(move || {
+                    small.bytes(table).put(&[0, 50], &[seen + 1]).and_then(|()| small.commit().map(drop))
+                });
+                assert!(comes_true(|| keys.waiting_on(name) == 1));
+                assert_eq!(scan.by_ref().take(20).count(), 20);
+                assert!(comes_true(|| keys.waiting_on(keys.all_of(large.number())) == 1));
+                assert_eq!(read(&large), 0);
+                let large = large.bytes(table).put(&[0, 50], &[1]).and_then(|()| large.commit().map(drop));
+                [large, small.join().unwrap()]
+            });
+            let added = done.iter().filter(|done| done.is_ok()).count();
+            assert_eq!(table.get(&[0, 50]).unwrap().unwrap(), [added as u8], "{is_popular}: {done:?}");
+        }
+    }
 }

@@ -25,16 +25,18 @@ impl Txn {
         gap: Reach,
     ) -> Result<()> {
         if self.is_large() || tree.large_ones.are_any() {
-            return self.lock_beside_large(tree, name, key, mode, gap);
+            return self.lock_beside_large(tree, name, key, mode, gap, None);
         }
         let got = self.core.txns.keys.acquire(self.owner, name, mode, gap, self.patience);
         let granted = got.map_err(|refused| self.lost(tree, name, key, refused))?;
-        if granted.first {
-            self.locks.push(name);
+        if tree.large_ones.are_any() {
+            return self.lock_beside_large(tree, name, key, mode, gap, Some(granted)); // there was none before it waited
         }
         tree.note_lock_wait(granted.waited);
-        if tree.large_ones.are_any() {
-            return self.lock_beside_large(tree, name, key, mode, gap); // there was none before it waited
+        if granted.first {
+            self.locks.push(name);
+        } else if self.in_line == Some(name) {
+            self.in_line = None; // it relies on that from now on
         }
         Ok(())
     }
@@ -43,18 +45,21 @@ impl Txn {
     /// line of all who run again, for a while (they would meet over the next row), and then locks that name exclusively, if it is of a row.
     /// The transaction that it lost to has ended by then, so it does not lose to the same one twice; and of several that had read a row in
     /// order to write it, each now has it alone. The transaction holds nothing yet, so nobody can wait for it here.
+    ///
+    /// Whether a large transaction claims that row is not asked here, where only its name is known, but when the row is locked.
     pub fn get_in_line(&mut self, (name, mode): Lost) {
         let (owner, patience) = (self.owner, self.patience);
         let keys = &self.core.txns.keys;
         let line = keys.get_in_line(owner, patience);
         let lock = (name, keys.acquire(owner, name, mode, Reach::NONE, patience));
-        for (name, got) in [line, lock] {
+        for (of, got) in [line, lock] {
             let waited = got.map_or_else(|refused| Some(refused.waited()), |granted| granted.waited);
             waited.into_iter().for_each(|waited| self.core.txns.waits_again.add(waited));
             if got.is_ok_and(|granted| granted.first) {
-                self.locks.push(name);
+                self.locks.push(of);
             }
         }
+        self.in_line = self.locks.last().copied().filter(|last| *last == name);
     }
 
     /// What it waited for when it gave way to another.

@@ -68,6 +68,8 @@ pub(crate) struct Txn {
     found: Option<Found>,
     /// What it waited for when it gave way to another.
     pub(super) lost_over: Option<Lost>,
+    /// The name that it has locked ahead as it runs again, if it has not come to that row yet: nothing rests on that lock.
+    pub(super) in_line: Option<Name>,
     /// It has prepared: only what is decided of it ends it.
     prepared: bool,
     /// Undoing what it did since a savepoint failed half-way: it can only be rolled back.
@@ -173,6 +175,7 @@ impl Txn {
             spares,
             found: None,
             lost_over: None,
+            in_line: None,
             prepared: false,
             half_undone: false,
             decided: None,

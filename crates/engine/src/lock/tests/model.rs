@@ -213,7 +213,9 @@ impl Both {
         let asked = self.table.ask(owner, name(key), wants.modes(), wants.asked(), &self.seats);
         let first = wants.insert.is_none() && mine.key == 0 && mine.gap.is_none();
         match asked {
-            Asked::Granted { first: told } => assert!(granted && told == first),
+            Asked::Granted { before } => {
+                assert!(granted && (wants.insert.is_some() || before.is_nothing() == first))
+            }
             Asked::Blocked => assert!(!granted),
         }
         if !granted {
@@ -223,8 +225,8 @@ impl Both {
                 self.model.hold(owner, key, Has { gap: wants.gap, ..Has::default() });
             }
             self.seat(owner).sit(name(key), false);
-            let first = self.table.enqueue(owner, name(key), wants.modes(), wants.asked());
-            assert_eq!(first, mine.key == 0 && mine.gap.is_none());
+            let before = self.table.enqueue(owner, name(key), wants.modes(), wants.asked());
+            assert_eq!(before.is_nothing(), mine.key == 0 && mine.gap.is_none());
         } else if wants.insert.is_none() {
             self.model.pass(&asleep, (owner, key, wants));
             self.model.hold(owner, key, wants);

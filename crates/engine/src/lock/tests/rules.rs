@@ -144,7 +144,7 @@ impl<'a, 'scope> Waiters<'a, 'scope> {
 
     fn probe_at(&mut self, owner: Owner, at: Reach) {
         let (table, point) = (self.table, Point { gap: self.name, at });
-        let granted = move |waited| Granted { first: false, waited };
+        let granted = move |waited| Granted { first: false, before: Held::NOTHING, waited };
         self.queue(owner, move || table.wait_for_gap(owner, point, LONG).map(granted));
     }
 
@@ -423,7 +423,11 @@ fn who_stands_in_line_waits_a_while() {
             if holder.number == number(A) && waited < LONG / 2),
         "{refused:?}"
     );
-    assert_eq!(stand(C, LONG), Ok(Granted { first: true, waited: None }), "it was taken from A");
+    assert_eq!(
+        stand(C, LONG),
+        Ok(Granted { first: true, before: Held::NOTHING, waited: None }),
+        "it was taken from A"
+    );
     let (line, _) = table.get_in_line(A, Duration::ZERO);
     table.release(A, line);
     assert!(stand(D, Duration::ZERO).is_err(), "what A gives back is not C's");
