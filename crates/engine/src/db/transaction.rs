@@ -445,6 +445,13 @@ impl Shared {
         }
     }
 
+    /// Calls `work` with the transaction, if it still runs and no other call is under way: for what may be left undone.
+    pub fn try_with(&self, work: impl FnOnce(&mut Txn)) {
+        if let Some(State::Running(txn)) = self.state.try_lock().as_deref_mut() {
+            work(txn);
+        }
+    }
+
     /// [`Txn::get_in_line`]. It can be aborted meanwhile.
     fn get_in_line(&self, lost: Lost) {
         if let State::Running(txn) = &mut *lock_or_wait(&self.state) {

@@ -175,6 +175,18 @@ impl TransactionRange {
     }
 }
 
+impl Drop for TransactionRange {
+    fn drop(&mut self) {
+        for walk in &mut self.walks {
+            if let Some(Walk::Locking(scan)) = walk
+                && scan.has_locked()
+            {
+                self.shared.try_with(|txn| scan.end(txn));
+            }
+        }
+    }
+}
+
 impl Iterator for TransactionRange {
     type Item = Result<Row>;
 

@@ -1,78 +1,115 @@
 //! Ranges that large transactions have scanned, each locked as one.
 //!
 //! Why: a scan locks every row that it comes to, and the gap before it. In a table that is larger than memory these locks are, too.
-//! How: a scan of a *large* transaction (`txn/claims.rs`), once it has locked many rows, notes here the range in which they lie, and gives
-//! their locks back. Whoever wants to change a row, or put one where there is none, looks here, and waits until he has ended who noted it.
+//! How: a scan of a *large* transaction (`txn/claims.rs`), once it has locked many rows, or is over, notes here the range in which they
+//! lie, and gives their locks back. Whoever wants to change a row, or put one where there is none, looks here, and waits until he has ended who noted it.
 //!
 //! Invariants:
 //! - G1: a range is noted when all in it is locked, by scans of this transaction, and before anything of that is given back. It is there
-//!   until the transaction has ended, which gives the name back then at which others wait.
+//!   until the transaction has ended, which gives the name back then at which others wait. Those that overlap, or continue each other,
+//!   become one: who reads page by page has one range.
 //! - G2: who changes a row looks here when he has got its lock. Who puts one also looks with its leaf latched, after he has looked
 //!   at the gap. So each finds the lock, or, if it was given back, the note.
 //! - G3: a range keeps nobody from reading: what its transaction wants to write there it locks, or claims.
 //!
 //! Source: lock escalation (Gray et al., Granularity of locks, 1976). Differs: to what was scanned, not to the table.
 
-use crate::bounds::{RawBounds, as_lower, as_upper, is_before, is_beyond};
+use crate::bounds::{RawBounds, as_lower, as_upper, is_beyond};
 use crate::lock::Owner;
 use crate::tree::Tree;
 use foreshore_base::seeded_bug;
+use std::collections::BTreeMap;
 use std::ops::Bound;
 
 /// Those of one table.
 #[derive(Default)]
-pub(super) struct Ranges {
-    noted: Vec<Range>,
-}
+pub(super) struct Ranges(Vec<Large>);
 
-struct Range {
+/// Those of one transaction.
+struct Large {
     owner: Owner,
-    /// The number of its transaction.
+    /// Its number.
     number: u64,
-    bounds: RawBounds,
+    /// Where they begin and end. None overlaps another, nor goes on where that ends.
+    noted: BTreeMap<Lower, Bound<Vec<u8>>>,
 }
 
-impl Range {
-    fn holds(&self, key: &[u8]) -> bool {
-        !is_before(key, &self.bounds.0) && !is_beyond(key, &self.bounds.1)
+/// A lower bound, in the order of [`as_lower`].
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Lower(Option<(Vec<u8>, bool)>);
+
+impl Lower {
+    fn of(bound: &Bound<Vec<u8>>) -> Self {
+        Self(as_lower(bound).map(|(key, is_excluded)| (key.to_vec(), is_excluded)))
     }
 
-    fn lies_in(&self, other: &Range) -> bool {
-        let ((lower, upper), (its_lower, its_upper)) = (&self.bounds, &other.bounds);
-        self.owner == other.owner
-            && as_lower(lower) >= as_lower(its_lower)
-            && as_upper(upper) <= as_upper(its_upper)
+    /// Does what begins here overlap, or continue, a range that begins before it and ends with `upper`?
+    fn continues(&self, upper: &Bound<Vec<u8>>) -> bool {
+        match (&self.0, upper) {
+            (None, _) | (_, Bound::Unbounded) => true,
+            (Some((lower, _)), Bound::Included(upper)) => lower <= upper,
+            (Some((lower, false)), Bound::Excluded(upper)) => lower <= upper,
+            (Some((lower, true)), Bound::Excluded(upper)) => lower < upper,
+        }
+    }
+}
+
+impl Large {
+    /// Notes a range, as one with those beside it.
+    fn note(&mut self, (lower, mut upper): RawBounds) {
+        let mut lower = Lower::of(&lower);
+        while let Some(beside) = self.beside(&lower, &upper) {
+            let its_upper = self.noted.remove(&beside).expect("it was found");
+            lower = lower.min(beside);
+            upper = if as_upper(&upper) < as_upper(&its_upper) { its_upper } else { upper };
+        }
+        self.noted.insert(lower, upper);
+    }
+
+    /// Where one begins that such a range overlaps, continues or is continued by.
+    fn beside(&self, lower: &Lower, upper: &Bound<Vec<u8>>) -> Option<Lower> {
+        let before = self.noted.range(..=lower).next_back().filter(|(_, end)| lower.continues(end));
+        let behind = || self.noted.range(lower..).next().filter(|(begin, _)| begin.continues(upper));
+        before.or_else(behind).map(|(begin, _)| begin.clone())
+    }
+
+    /// Is this key in the range that begins with `lower`, or else in the last one that begins before?
+    fn reaches(&self, lower: &Lower, key: &[u8]) -> bool {
+        self.noted.range(..=lower).next_back().is_some_and(|(_, upper)| !is_beyond(key, upper))
     }
 }
 
 impl Ranges {
     pub fn len(&self) -> usize {
-        self.noted.len()
+        self.0.iter().map(|large| large.noted.len()).sum()
     }
 
-    /// Notes one, which stands for those within it.
-    pub fn note(&mut self, owner: Owner, number: u64, bounds: RawBounds) {
-        let range = Range { owner, number, bounds };
-        if !self.noted.iter().any(|noted| range.lies_in(noted)) {
-            self.noted.retain(|noted| !noted.lies_in(&range));
-            self.noted.push(range);
-        }
+    /// Something is going to stand for locks of `owner`, whose transaction has this number.
+    pub fn stand_out(&mut self, owner: Owner, number: u64) {
+        self.0.push(Large { owner, number, noted: BTreeMap::new() });
+    }
+
+    /// Notes one of `owner`, if something stands for locks of that.
+    pub fn note(&mut self, owner: Owner, bounds: RawBounds) -> bool {
+        let own = self.0.iter_mut().find(|large| large.owner == owner);
+        own.map(|own| own.note(bounds)).is_some()
     }
 
     pub fn forget(&mut self, owner: Owner) {
-        self.noted.retain(|range| range.owner != owner);
+        self.0.retain(|large| large.owner != owner);
     }
 
     /// Is all from `lower` on to this key in one range of `owner`?
     pub fn cover(&self, owner: Owner, lower: &Bound<Vec<u8>>, key: &[u8]) -> bool {
-        let mut own = self.noted.iter().filter(|range| range.owner == owner);
-        own.any(|range| as_lower(&range.bounds.0) <= as_lower(lower) && !is_beyond(key, &range.bounds.1))
+        let own = self.0.iter().find(|large| large.owner == owner);
+        own.is_some_and(|own| own.reaches(&Lower::of(lower), key))
     }
 
     /// The transaction of another one than `owner` that has noted a range with this key.
     pub fn around(&self, owner: Owner, key: &[u8]) -> Option<u64> {
-        let range = self.noted.iter().find(|range| range.owner != owner && range.holds(key))?;
-        (!seeded_bug("range_overlooked")).then_some(range.number)
+        let at = Lower::of(&Bound::Included(key.to_vec()));
+        let large = self.0.iter().find(|large| large.owner != owner && large.reaches(&at, key))?;
+        (!seeded_bug("range_overlooked")).then_some(large.number)
     }
 }
 
@@ -86,6 +123,9 @@ impl Tree {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+    use crate::bounds::{is_before, is_empty, key_of};
+    use crate::chance::{Random, seeds};
     use crate::tree::testing::comes_true;
     use crate::{Database, Error, Transaction, TransactionOptions};
     use foreshore_base::sync::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -286,5 +326,97 @@ mod tests {
         let phantom = table.with_lock_timeout(Duration::ZERO).insert(&[200, 25], b"phantom");
         assert!(matches!(phantom, Err(Error::LockTimeout { .. })), "{phantom:?}");
         tx.rollback().unwrap();
+    }
+
+    /// With plain lists as the model: the points at which ranges begin or end, and one between each two.
+    #[test]
+    fn ranges_equal_their_naive_statement() {
+        const POINTS: u8 = 12;
+        let point = |at: u8| if at.is_multiple_of(2) { vec![at] } else { vec![at - 1, 7] };
+        for seed in seeds(300) {
+            let mut random = Random(seed);
+            let mut bound = || {
+                let key = vec![(1 + random.below(u64::from(POINTS) / 2 - 1) as u8) * 2];
+                [Included(key.clone()), Excluded(key), Unbounded][random.below(9).min(2) as usize].clone()
+            };
+            let (mut ranges, owners) = (Ranges::default(), [Owner(1), Owner(2)]);
+            let mut noted: [Vec<RawBounds>; 2] = Default::default();
+            owners.into_iter().for_each(|owner| ranges.stand_out(owner, owner.0.into()));
+            for step in 0..24 {
+                let (own, bounds) = (step % 2, (bound(), bound()));
+                if !is_empty(&bounds.0, &bounds.1) {
+                    assert!(ranges.note(owners[own], bounds.clone()));
+                    noted[own].push(bounds);
+                }
+                let holds = |(lower, upper): &RawBounds, at: u8| {
+                    !is_before(&point(at), lower) && !is_beyond(&point(at), upper)
+                };
+                let is_in = |own: usize, at: u8| noted[own].iter().any(|bounds| holds(bounds, at));
+                let lower = bound();
+                for at in 0..POINTS {
+                    let around = is_in(1, at).then_some(2);
+                    assert_eq!(ranges.around(owners[0], &point(at)), around, "{seed}: {noted:?}");
+                    if !is_before(&point(at), &lower) && key_of(&lower).is_some() {
+                        let mut from_lower =
+                            (0..=at).filter(|point_at| !is_before(&point(*point_at), &lower));
+                        let all = from_lower.all(|at| is_in(0, at));
+                        assert_eq!(
+                            ranges.cover(owners[0], &lower, &point(at)),
+                            all,
+                            "{seed}: {lower:?}, {noted:?}"
+                        );
+                    }
+                }
+                let parts = |own: usize| {
+                    (0..POINTS).filter(|&at| is_in(own, at) && (at == 0 || !is_in(own, at - 1))).count()
+                };
+                assert_eq!(ranges.len(), parts(0) + parts(1), "{seed}: {noted:?}");
+            }
+            owners.into_iter().for_each(|owner| ranges.forget(owner));
+            assert_eq!(ranges.len(), 0);
+        }
+    }
+
+    /// Who reads page by page has one range, if each page goes on behind the last row of the one before, and few locks in any case.
+    #[test]
+    fn pages_become_one_range() {
+        let db = Database::in_memory().unwrap();
+        let table = db.byte_table("t").unwrap();
+        table.put_many(&rows()).unwrap();
+        let keys = &table.tree.core().txns.keys;
+        for (goes_on, is_ascending) in [(true, true), (true, false), (false, true)] {
+            let tx = db.begin().unwrap();
+            let within = tx.bytes(&table);
+            for page in 0..ROWS / 12 {
+                let (first, last) = (page * 12, page * 12 + 11);
+                let (begin, end) = (first.to_be_bytes(), (last + 1).to_be_bytes());
+                let before = first.saturating_sub(1).to_be_bytes();
+                let read = match (goes_on, is_ascending, page) {
+                    (true, true, 1..) => within.range((Excluded(&before[..]), Unbounded)).take(12).count(),
+                    (true, false, _) => {
+                        let end = (ROWS - first).to_be_bytes();
+                        within.range(..end).rev().take(12).count()
+                    }
+                    _ => within.range(&begin[..]..).take(12).count(),
+                };
+                assert_eq!((read, end.len()), (12, 2));
+            }
+            let (ranges, requests) = (table.tree.spans.ranges(), keys.requests());
+            // Going down, each page leaves a lock of the gap below its last row.
+            let (ranges_max, requests_max) = match (goes_on, is_ascending) {
+                (true, true) => (2, 100),
+                (true, false) => (2, 100 + ROWS / 12),
+                (false, _) => (ROWS / 12, 100),
+            };
+            let are_few = ranges <= ranges_max.into() && requests < requests_max.into();
+            assert!(are_few, "{ranges} ranges, {requests} requests");
+            let alone = table.with_lock_timeout(Duration::ZERO);
+            for row in (0..ROWS).step_by(7).map(u16::to_be_bytes) {
+                let refused = alone.put(&row, b"too early");
+                assert!(matches!(refused, Err(Error::LockTimeout { .. })), "{row:?}: {refused:?}");
+            }
+            tx.rollback().unwrap();
+            assert_eq!((keys.requests(), table.tree.spans.any()), (0, false));
+        }
     }
 }

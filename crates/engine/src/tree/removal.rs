@@ -39,6 +39,7 @@ impl Tree {
                     }
                 }
             }
+            scan.end(txn);
             Ok(removed)
         })
     }

@@ -133,9 +133,16 @@ impl Spans {
         }
     }
 
-    /// Notes a range, all of which `owner` has locked, whose transaction has this number (G1 in `ranges.rs`).
-    pub fn note_range(&self, owner: Owner, number: u64, bounds: RawBounds) {
-        self.change(|Noted { ranges, .. }| ranges.note(owner, number, bounds));
+    /// Something is going to stand for locks of `owner`, whose transaction has this number: ranges, perhaps.
+    pub fn stand_out(&self, owner: Owner, number: u64) {
+        self.noted.lock().ranges.stand_out(owner, number);
+    }
+
+    /// Notes a range, all of which `owner` has locked (G1 in `ranges.rs`), if that one [stands out](Spans::stand_out).
+    pub fn note_range(&self, owner: Owner, bounds: RawBounds) -> bool {
+        let mut is_noted = false;
+        self.change(|Noted { ranges, .. }| is_noted = ranges.note(owner, bounds));
+        is_noted
     }
 
     /// Has `owner` noted a range with all from `lower` on to this key?
@@ -143,11 +150,15 @@ impl Spans {
         self.any() && self.noted.lock().ranges.cover(owner, lower, key)
     }
 
-    /// Forgets those that `owner` noted.
+    /// Forgets those that `owner` noted, who stands out no more.
     pub fn forget_ranges(&self, owner: Owner) {
-        if self.any() {
-            self.change(|noted| noted.ranges.forget(owner));
-        }
+        self.change(|noted| noted.ranges.forget(owner));
+    }
+
+    /// How many ranges there are.
+    #[cfg(test)]
+    pub fn ranges(&self) -> usize {
+        self.noted.lock().ranges.len()
     }
 
     /// Who else has noted a range with this key?

@@ -97,8 +97,8 @@ impl Txn {
     /// Something is going to stand for locks of it in this table: others are to look for that (B2).
     pub(super) fn stand_out(&mut self, tree: &Tree) {
         let entered = self.entered_mut(tree);
-        if !entered.stands_out {
-            entered.stands_out = true;
+        if !std::mem::replace(&mut entered.stands_out, true) {
+            tree.spans.stand_out(self.owner, self.core.txns.slots.number(self.owner));
             tree.large_ones.begin();
         }
     }
@@ -154,8 +154,8 @@ impl Txn {
     pub(super) fn gather_locks(&mut self) {
         if let Some(fresh) = &mut self.large {
             self.locks.extend(std::mem::take(fresh).into_keys());
-            let scanned = self.tables.iter().filter(|entered| entered.scans);
-            scanned.for_each(|entered| entered.tree.spans.forget_ranges(self.owner));
+            let of_it = self.tables.iter().filter(|entered| entered.stands_out);
+            of_it.for_each(|entered| entered.tree.spans.forget_ranges(self.owner));
         }
     }
 
@@ -164,7 +164,7 @@ impl Txn {
     #[cold]
     pub fn lock_as_one(&mut self, tree: &Tree, bounds: RawBounds, names: impl Iterator<Item = Name>) {
         self.stand_out(tree);
-        tree.spans.note_range(self.owner, self.core.txns.slots.number(self.owner), bounds.clone());
+        tree.spans.note_range(self.owner, bounds.clone());
         let is_within = |key: &[u8]| !is_before(key, &bounds.0) && !is_beyond(key, &bounds.1);
         for name in names {
             let row = self.fresh().get(&name);

@@ -34,8 +34,10 @@ const SPAN_LEAVES_MAX: usize = 16;
 /// After so many ghosts, and no row, the next walk is to be spared them. (Few, where tests are to meet voids.)
 const GHOSTS_MIN: usize = if cfg!(debug_assertions) { 2 } else { 32 };
 
-/// So many rows that a large transaction has scanned are locked as one range.
-const RANGE_MIN: usize = if cfg!(debug_assertions) { 4 } else { 512 };
+/// So many rows that a large transaction has scanned are locked as one range; or so few when its walk is over: for fewer the range would
+/// take more memory than their locks.
+const RANGE_MIN: usize = if cfg!(debug_assertions) { 8 } else { 512 };
+const LAST_RANGE_MIN: usize = 4;
 
 /// Which way a walk goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -236,21 +238,35 @@ impl Scan {
             txn.begin_scanning(&self.tree);
             txn.grow();
             if txn.is_large() {
-                self.lock_as_one(txn);
+                self.lock_as_one(txn, RANGE_MIN);
             }
         }
         Ok(())
     }
 
-    /// If it has locked many rows, they are locked as one range from now on: as far as all is locked, which is up to the row come to last.
-    /// Going down, that one's gap is not yet part of it.
+    /// Has it locked rows that could be locked as one range?
+    pub fn has_locked(&self) -> bool {
+        !self.locked.is_empty()
+    }
+
+    /// The walk is over, whether or not it has come to the end of its range.
+    pub fn end(&mut self, txn: &mut Txn) {
+        if self.has_locked() {
+            self.lock_as_one(txn, LAST_RANGE_MIN);
+        }
+    }
+
+    /// If it has locked many rows, so many at least, they are locked as one range from now on: as far as all is locked, which is to the end,
+    /// or up to the row come to last. Going down, that one's gap is not yet part of it, and stays locked.
     #[cold]
-    fn lock_as_one(&mut self, txn: &mut Txn) {
+    fn lock_as_one(&mut self, txn: &mut Txn, rows_min: usize) {
         let begin = self.begin.get_or_insert_with(|| self.from.clone()).clone();
-        let Some(last) = key_of(&self.from).filter(|_| self.locked.len() >= RANGE_MIN) else { return };
+        let Some(last) = key_of(&self.from).filter(|_| self.locked.len() >= rows_min) else { return };
         let (bounds, kept) = match self.direction {
+            Direction::Ascending if self.done => ((begin, self.to.clone()), None),
             Direction::Ascending => ((begin, Bound::Included(last.to_vec())), None),
-            Direction::Descending => ((self.from.clone(), begin), self.locked.pop()),
+            Direction::Descending if self.done => ((self.to.clone(), begin), None),
+            Direction::Descending => ((Bound::Included(last.to_vec()), begin), self.locked.pop()),
         };
         txn.lock_as_one(&self.tree, bounds, self.locked.drain(..));
         self.locked.extend(kept);
