@@ -57,7 +57,9 @@ pub(crate) use patch::{difference, exchange};
 pub(crate) use read::{
     Cell, Route, Window, first_key, get, ghosts, high_fence, is_above_all, is_underfull, lookup, lookup_near,
 };
-pub(crate) use read::{next_key, prefetch_cell, prefetch_place, prefetch_slots, route, route_before};
+pub(crate) use read::{
+    next_key, prefetch_cell, prefetch_place, prefetch_slots, previous_key, route, route_before,
+};
 pub(crate) use split::{Split, has_room_for_fence, separator};
 pub(crate) use write::{Place, format, place};
 #[cfg(test)]

@@ -173,6 +173,15 @@ pub(crate) fn next_key(page: Page<'_>, key: &[u8]) -> Result<Option<Vec<u8>>, Re
     key_at(page, &layout, position(page, &layout, key)?.upper_bound())
 }
 
+/// The last key of the leaf that is below `key` (R2); `None` if there is none in this leaf. Ghosts count.
+pub(crate) fn previous_key(page: Page<'_>, key: &[u8]) -> Result<Option<Vec<u8>>, Restart> {
+    let layout = Layout::read(page)?;
+    match position(page, &layout, key)?.lower_bound().checked_sub(1) {
+        Some(index) => key_at(page, &layout, index),
+        None => Ok(None),
+    }
+}
+
 /// Where the leaf ends; `None`: with its table.
 pub(crate) fn high_fence(page: Page<'_>) -> Result<Option<Vec<u8>>, Restart> {
     let high = Layout::read(page)?.high();

@@ -65,6 +65,13 @@ impl Reach {
         Self::new(shared + more, &next[more..])
     }
 
+    /// The lowest point below `key`, from which this reach is told, that it covers: as in the proof of R2.
+    pub fn lowest(self, key: &[u8]) -> Vec<u8> {
+        let (shared, next) = self.parts();
+        let ended = next.iter().rev().take_while(|byte| **byte == 0).count();
+        [&key[..shared.min(key.len())], &next[..next.len() - ended]].concat()
+    }
+
     #[inline]
     fn new(shared: usize, next: &[u8]) -> Self {
         let byte = |at: usize| u32::from(next.get(at).copied().unwrap_or_default());
@@ -118,6 +125,23 @@ mod tests {
             }
         }
         assert!(apart > 10_000, "hardly any points are told apart");
+    }
+
+    /// What is covered is what is not below the lowest point.
+    #[test]
+    fn the_lowest_point_is_the_lowest_that_is_covered() {
+        for seed in seeds(10) {
+            let mut random = Random(seed);
+            for _ in 0..10_000 {
+                let mut key = || -> Vec<u8> { (0..random.below(6)).map(|_| random.below(3) as u8).collect() };
+                let (some, others, above) = (key(), key(), key());
+                if some < above && others < above {
+                    let reach = Reach::down_to(&some, Some(&above));
+                    let is_covered = reach.covers(Reach::down_to(&others, Some(&above)));
+                    assert_eq!(is_covered, others >= reach.lowest(&above), "{others:?}, {some:?}, {above:?}");
+                }
+            }
+        }
     }
 
     /// R2, with a map as the model: a range of one owner, into which it inserts many rows, and others below it. Each point is

@@ -10,6 +10,7 @@
 //! Invariant I1: between the look at the gap's lock and the insertion, the gap's name does not change: the leaf is
 //! latched, and leaves to its right that were consulted are validated after the look.
 
+use crate::bounds::RawBounds;
 use crate::error::Result;
 use crate::leaf;
 use crate::lock::{Gap, Owner, Point, Reach};
@@ -19,6 +20,7 @@ use crate::tree::descend::{Latched, malformed};
 use crate::tree::obstacle::Obstacle;
 use foreshore_base::sync::{Ordering::SeqCst, fence};
 use foreshore_base::{Optimistic, PageId, Restart, seeded_bug};
+use std::ops::Bound;
 
 impl Tree {
     /// Looks at the gap that `key`, which is not in the latched leaf, would go into: does anything keep `owner` out of it?
@@ -49,10 +51,21 @@ impl Tree {
             if let Gap::Own(reach) = gap
                 && !seeded_bug("txn_own_gap_not_kept")
             {
-                keys.keep_gap(owner, keys.name(self.id, key), reach);
+                self.keep_own_gap(owner, page, key, reach)?;
             }
             return Ok((gap == Gap::Closed && !seeded_bug("txn_gap_ignored")).then_some(Obstacle::Gap(point)));
         }
+    }
+
+    /// `owner` is about to put a row into its own gap, with the leaf latched, and keeps the part below: by a lock of the row's name; or, if it is
+    /// large, and that part lies in this leaf, as a range with the row, which it has locked (G1 in `ranges.rs`).
+    fn keep_own_gap(&self, owner: Owner, page: Page<'_>, key: &[u8], reach: Reach) -> Result<()> {
+        let part = if self.large_ones.are_any() { part_below(page, key, reach)? } else { None };
+        if !part.is_some_and(|part| self.spans.note_range(owner, part)) {
+            let keys = &self.core.txns.keys;
+            keys.keep_gap(owner, keys.name(self.id, key), reach);
+        }
+        Ok(())
     }
 
     /// May somebody protect a gap of the leaf that the caller has latched, or rely on a void there? If not, nobody does until it is
@@ -102,6 +115,19 @@ impl Tree {
         }
         Ok(Ok(None))
     }
+}
+
+/// `key`, which is not in this latched leaf, and so much below it of the gap that it goes into as a lock with this reach covers. `None`:
+/// that lies in other leaves, too.
+fn part_below(page: Page<'_>, key: &[u8], reach: Reach) -> Result<Option<RawBounds>> {
+    let lowest = reach.lowest(key);
+    let before = leaf::previous_key(page, key).map_err(|Restart| malformed(page))?;
+    let lower = match before {
+        Some(before) if before >= lowest => Bound::Excluded(before),
+        None if page.low_fence().is_none_or(|fence| lowest < fence) => return Ok(None),
+        _ => Bound::Included(lowest),
+    };
+    Ok(Some((lower, Bound::Included(key.to_vec()))))
 }
 
 #[cfg(test)]

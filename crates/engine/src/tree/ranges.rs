@@ -2,10 +2,12 @@
 //!
 //! Why: a scan locks every row that it comes to, and the gap before it. In a table that is larger than memory these locks are, too.
 //! How: a scan of a *large* transaction (`txn/claims.rs`), once it has locked many rows, or is over, notes here the range in which they
-//! lie, and gives their locks back. Whoever wants to change a row, or put one where there is none, looks here, and waits until he has ended who noted it.
+//! lie, and gives their locks back. Whoever wants to change a row, or put one where there is none, looks here, and waits until he has ended
+//! who noted it.
 //!
 //! Invariants:
-//! - G1: a range is noted when all in it is locked, by scans of this transaction, and before anything of that is given back. It is there
+//! - G1: a range is noted when all in it is locked, by scans of this transaction, and before anything of that is given back; or, by who is
+//!   about to put a row into its own gap, with the leaf latched, for that row and what of the gap is below it (`insertion.rs`). It is there
 //!   until the transaction has ended, which gives the name back then at which others wait. Those that overlap, or continue each other,
 //!   become one: who reads page by page has one range.
 //! - G2: who changes a row looks here when he has got its lock. Who puts one also looks with its leaf latched, after he has looked
@@ -414,6 +416,37 @@ mod tests {
             for row in (0..ROWS).step_by(7).map(u16::to_be_bytes) {
                 let refused = alone.put(&row, b"too early");
                 assert!(matches!(refused, Err(Error::LockTimeout { .. })), "{row:?}: {refused:?}");
+            }
+            tx.rollback().unwrap();
+            assert_eq!((keys.requests(), table.tree.spans.any()), (0, false));
+        }
+    }
+
+    /// Rows that a large transaction puts into a gap of its own keep no lock each, in whatever order they come; and the gap stays closed,
+    /// as far down as it was, and no farther.
+    #[test]
+    fn rows_in_an_own_gap_take_no_locks() {
+        let db = Database::in_memory().unwrap();
+        let table = db.byte_table("t").unwrap();
+        table.put_many(&[[0], [1], [200]].map(|key| (key, "old"))).unwrap();
+        let keys = &table.tree.core().txns.keys;
+        let alone = table.with_lock_timeout(Duration::ZERO);
+        let (begin, end) = (&[100_u8, 7, 7][..], &[200_u8][..]);
+        for is_ascending in [true, false] {
+            let tx = db.begin().unwrap();
+            let within = tx.bytes(&table);
+            assert_eq!(within.range((Included(begin), Excluded(end))).count(), 0);
+            let row = |row: u16| [[110].as_slice(), &row.to_be_bytes()].concat();
+            let at = |n: u16| if is_ascending { n } else { 2999 - n };
+            (0..3000).for_each(|n| within.put(&row(at(n)), b"new").unwrap());
+            assert!(keys.requests() < 200, "{is_ascending}: {} requests", keys.requests());
+            for closed in [&[100, 7, 8][..], &[109], &[110, 0, 1, 7], &[110, 11, 0, 7], &[150], &[199]] {
+                let put = alone.put(closed, b"too early");
+                assert!(matches!(put, Err(Error::LockTimeout { .. })), "{is_ascending}: {closed:?}: {put:?}");
+            }
+            for open in [&[2][..], &[100], &[100, 6, 9], &[201]] {
+                alone.put(open, b"nobody minds").unwrap();
+                assert!(alone.remove(open).unwrap());
             }
             tx.rollback().unwrap();
             assert_eq!((keys.requests(), table.tree.spans.any()), (0, false));
