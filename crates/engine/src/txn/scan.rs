@@ -25,6 +25,7 @@ use crate::txn::{Txn, View};
 use crate::version::Version;
 use foreshore_base::seeded_bug;
 use foreshore_base::sync::{Ordering::SeqCst, fence};
+use std::collections::BTreeMap;
 use std::ops::{Bound, Range};
 use std::sync::Arc;
 
@@ -83,8 +84,8 @@ pub(crate) struct Scan {
     /// In a large transaction: where the walk was when it had become one, and the names that it has locked since then and not given back.
     begin: Option<Bound<Vec<u8>>>,
     locked: Vec<Name>,
-    /// What it has locked last, and how, if something had come between. It comes to that again, with the same lower end.
-    tried: Option<(Vec<u8>, KeyMode)>,
+    /// What it has locked, and how, if something had come between. It comes to that again, and needs no more of the gap below then.
+    tried: BTreeMap<Vec<u8>, KeyMode>,
     /// How often rows had been loaded behind all others when the walk began (V2 in `tree/voids.rs`).
     loads: u64,
     ahead: Ahead,
@@ -130,7 +131,7 @@ impl Scan {
             barren: None,
             begin: None,
             locked: Vec::new(),
-            tried: None,
+            tried: BTreeMap::new(),
             loads,
             ahead: Ahead::new(direction),
             done: false,
@@ -200,6 +201,7 @@ impl Scan {
     /// is passed as by any walk. If nothing has come between, they are passed, too. Where they end.
     fn lock_more(&mut self, txn: &mut Txn, begin: usize, most: u64) -> Result<usize> {
         let (leaf, mut end, mut behind_ghost) = (self.leaf.id(), begin, false);
+        let mut locked = Vec::new();
         while ((end - begin) as u64) < most && end < self.leaf.rows().end {
             let (version, row) = (Version(self.leaf.version(end)?), self.leaf.row(end)?);
             if is_beyond(row.key, &self.to) || self.gaps && behind_ghost && version.is_ghost() {
@@ -207,17 +209,24 @@ impl Scan {
             }
             if !passes_over(&self.view, version, self.gaps) {
                 let mode = mode_for(self.mode, txn, &self.tree, row.key, version);
-                txn.lock(&self.tree, row.key, mode, reach(self.gaps, &self.from, Some(row.key)))?;
+                if self.tried.get(row.key) != Some(&mode) {
+                    txn.lock(&self.tree, row.key, mode, reach(self.gaps, &self.from, Some(row.key)))?;
+                }
                 txn.note_met(&self.tree, leaf, version, row.key);
                 if self.gaps && txn.is_large() {
-                    self.locked.push(txn.core.txns.keys.name(self.tree.id, row.key));
+                    locked.push((row.key.to_vec(), mode));
                 }
             }
             behind_ghost = version.is_ghost();
             end += 1;
         }
         if end == begin || !self.still_holds() {
+            self.tried.extend(locked);
             return Ok(begin);
+        }
+        for (key, _) in &locked {
+            self.tried.remove(key);
+            self.note_locked(txn, key);
         }
         let last = self.leaf.row(end - 1)?.key.to_vec();
         self.ensure_ahead(&last)?;
@@ -324,17 +333,23 @@ impl Scan {
     fn lock_next(&mut self, txn: &mut Txn, key: &[u8], version: Version) -> Result<bool> {
         self.note_span(txn, Some(key));
         let mode = mode_for(self.mode, txn, &self.tree, key, version);
-        let was_tried = self.tried.as_ref().is_some_and(|(tried, by)| tried == key && *by == mode);
-        if !was_tried && !self.has_scanned_before(txn, key, mode) {
+        let was_tried = self.tried.get(key) == Some(&mode);
+        let is_locked = was_tried || !self.has_scanned_before(txn, key, mode);
+        if is_locked && !was_tried {
             txn.lock(&self.tree, key, mode, reach(self.gaps, self.lowest(), Some(key)))?;
+        }
+        if !self.still_holds() {
+            if is_locked {
+                self.tried.insert(key.to_vec(), mode);
+            }
+            self.position = None;
+            return Ok(false);
+        }
+        self.tried.remove(key);
+        if is_locked {
             self.note_locked(txn, key);
         }
-        let holds = self.still_holds();
-        self.tried = (!holds).then(|| (key.to_vec(), mode));
-        if !holds {
-            self.position = None;
-        }
-        Ok(holds)
+        Ok(true)
     }
 
     /// Has its transaction scanned this row, and what is before it, and locked it as a part of a range?
@@ -753,5 +768,32 @@ mod tests {
         reader.rollback().unwrap();
         assert_eq!(table.last().unwrap().unwrap().0, [250]);
         assert_eq!(table.pop_last().unwrap().unwrap().0, [250]);
+    }
+
+    /// What a large transaction has locked for a run of rows, in whose leaf something came between, is given back like all else.
+    #[test]
+    fn what_was_locked_in_vain_is_not_locked_for_good() {
+        let db = Database::in_memory().unwrap();
+        let table = db.byte_table("t").unwrap();
+        table.put_many(&(0..100_u8).map(|key| ([key], [7])).collect::<Vec<_>>()).unwrap();
+        let (tree, other) = (&table.tree, db.byte_table("other").unwrap());
+        let mut txn = Txn::begin(tree.core().clone().into(), PATIENCE, Lsn::ZERO).unwrap();
+        for row in 0..50_u8 {
+            other.tree.write(&mut txn, &[row], crate::tree::Intent::Put(&[7; 20])).unwrap();
+        }
+        let keys = &tree.core().txns.keys;
+        let before = keys.requests();
+        let (begin, end) = (Bound::Unbounded, Bound::Excluded(vec![60]));
+        let mut scan = Scan::new(tree.clone(), Direction::Ascending, true, begin, end);
+        assert_eq!(scan.next(&mut txn, Values::Read).unwrap().unwrap().0, [0]);
+        table.put(&[90], b"came between").unwrap();
+        assert_eq!(scan.lock_more(&mut txn, 1, 50).unwrap(), 1);
+        scan.position = None;
+        while scan.next_run(&mut txn, 50).unwrap().is_some() {}
+        scan.end(&mut txn);
+        let more = keys.requests() - before;
+        assert!(more < 8, "{more} more requests");
+        txn.roll_back().unwrap();
+        assert_eq!(keys.requests(), 0);
     }
 }
