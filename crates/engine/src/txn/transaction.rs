@@ -598,7 +598,7 @@ impl Txn {
         Ok(())
     }
 
-    fn release_locks(&mut self) {
+    pub(super) fn release_locks(&mut self) {
         self.gather_locks();
         for name in self.locks.drain(..) {
             self.core.txns.keys.release(self.owner, name);

@@ -31,8 +31,8 @@ pub(crate) fn roll_back(
     txn.last = each_write_backwards(txn, until, |txn, write| {
         let Some(tree) = table(write.table) else { return Ok(()) };
         for (number, change) in write.changes.iter().enumerate().rev() {
-            let is_done = |txn: &Txn| write.again && is_undone(txn, &tree, change);
-            if number > 0 && (seeded_bug("txn_rows_undone_in_part") || is_done(txn)) {
+            let is_done = |txn: &Txn| write.is_undone(txn, &tree, number);
+            if number > 0 && seeded_bug("txn_rows_undone_in_part") || is_done(txn) {
                 continue;
             }
             // Undoing a new row twice does no harm, but to the log: only with the first one all are undone.
@@ -74,14 +74,19 @@ fn is_undone(txn: &Txn, tree: &Tree, change: &Change<'_>) -> bool {
 type Before = HashMap<(TableId, Vec<u8>), Option<Vec<u8>>>;
 
 /// Gives a transaction from before a restart that has prepared, or cannot be undone yet, its locks back, and its room in the log; and
-/// readers the images of what it changed. Rows that are lost have neither, but for the one with the empty key: others can write it again, and
-/// are not to while it may be undone.
+/// readers the images of what it changed. What is undone already may be others' by now, who have prepared. Rows that are
+/// lost have neither, but for the one with the empty key: others can write it again, and are not to while it may be undone.
 pub(crate) fn restore(txn: &mut Txn, table: &dyn Fn(TableId) -> Option<Arc<Tree>>) -> Result<()> {
     let mut before = Before::new();
     each_write_backwards(txn, Lsn::ZERO, |txn, write| {
         txn.owe_for(write.bytes, write.changes.len());
         let Some(tree) = table(write.table) else { return Ok(()) };
-        write.changes.iter().rev().try_for_each(|change| restore_row(txn, &tree, &mut before, write, change))
+        for (number, change) in write.changes.iter().enumerate().rev() {
+            if !write.is_undone(txn, &tree, number) {
+                restore_row(txn, &tree, &mut before, write, change)?;
+            }
+        }
+        Ok(())
     })
     .map(drop)
 }
@@ -100,6 +105,13 @@ struct Write<'a> {
     again: bool,
     /// In the order in which they were made.
     changes: Vec<Change<'a>>,
+}
+
+impl Write<'_> {
+    /// Did an earlier attempt undo this one of its changes? Not the first: with that all are undone.
+    fn is_undone(&self, txn: &Txn, tree: &Tree, number: usize) -> bool {
+        number > 0 && self.again && is_undone(txn, tree, &self.changes[number])
+    }
 }
 
 /// Reads the records of `txn` backwards from its last one, down to `until`, which is not read, or to its begin. Calls `visit` with each
@@ -291,5 +303,44 @@ mod tests {
         txn.end_rollback().unwrap();
         assert_eq!(table.range(..).count(), 20);
         db.check().unwrap();
+    }
+
+    /// A row of a record that is undone in part may have been changed by others since, who have prepared: it is theirs.
+    #[test]
+    fn what_is_undone_is_not_locked_again() {
+        let fails = Arc::new(AtomicBool::new(false));
+        let its = fails.clone();
+        let disk = Intercepted::new(MemVfs::new(), move |call, name, go| {
+            match call == Call::Read && name == "leaves.db" && its.load(Relaxed) {
+                true => Err(std::io::ErrorKind::Other.into()),
+                false => go(),
+            }
+        });
+        let db = Database::builder().leaf_bytes(4096).cache_bytes(1 << 20).open_on(Arc::new(disk)).unwrap();
+        let table = db.byte_table("t").unwrap();
+        let (tree, core) = (&table.tree, table.tree.core());
+        let keys: Vec<_> = (0..16u8).map(|i| [i]).collect();
+        let rows: Vec<(&[u8], &[u8])> = keys.iter().map(|key| (&key[..], &b"v"[..])).collect();
+        let mut txn = Txn::begin(core.clone().into(), PATIENCE, Lsn::ZERO).unwrap();
+        tree.write_each(&mut txn, &rows, Intent::Put, |_, _| Ok(())).unwrap();
+        (0..20u8).for_each(|i| table.put(&[7, i], &[2; 900]).unwrap());
+        db.checkpoint().unwrap();
+        let first = tree.seek(&keys[0]).unwrap();
+        core.pools.of_page(first).unwrap().evict_now(first);
+        fails.store(true, Relaxed);
+        let its_table = |_| Some(tree.clone());
+        assert!(matches!(roll_back(&mut txn, Lsn::ZERO, &its_table), Err(Error::Io { .. })));
+        fails.store(false, Relaxed);
+        txn.release_locks();
+        table.put(&keys[15], b"another's").unwrap();
+        let other = db.begin().unwrap();
+        assert!(other.bytes(&table).get_for_update(&keys[15]).unwrap().is_some());
+        txn.patience = std::time::Duration::ZERO;
+        restore(&mut txn, &its_table).unwrap();
+        other.rollback().unwrap();
+        roll_back(&mut txn, Lsn::ZERO, &its_table).unwrap();
+        txn.end_rollback().unwrap();
+        assert_eq!(table.get(&keys[15]).unwrap().as_deref(), Some(&b"another's"[..]));
+        assert_eq!(table.range(..).count(), 21);
     }
 }
