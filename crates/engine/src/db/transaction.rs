@@ -236,7 +236,8 @@ impl Transaction {
     /// taken later, whose place is undone with the rest, stands for the place of this one from then on.
     ///
     /// Errors: [`Error::Argument`] if the savepoint is of another transaction; [`Error::Full`] if there is no space for the leaves
-    /// that it splits: then the whole transaction is rolled back, as by [`Transaction::rollback`].
+    /// that it splits: then the whole transaction is rolled back, as by [`Transaction::rollback`]. So it is, very rarely, if others are in the
+    /// way where a large transaction locks again what it had changed: [`Error::Deadlock`], [`Error::LockTimeout`].
     ///
     /// ```
     /// # fn main() -> foreshore::Result<()> {
