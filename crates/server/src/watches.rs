@@ -36,6 +36,14 @@ impl Watched {
     fn cmp(&self, table: &str, key: &[u8]) -> Ordering {
         self.key.as_slice().cmp(key).then_with(|| self.table.name().cmp(table))
     }
+
+    /// Is it in this table what it was? A value of another length is not, and is not read.
+    fn is_kept(&self, transaction: &Transaction, table: &Target) -> Result<bool, Error> {
+        let rows = transaction.bytes(table.table());
+        let value_bytes = rows.value_bytes(&self.key)?.unwrap_or(0);
+        Ok(value_bytes == self.value_bytes as u64
+            && Fingerprint::of(rows.get(&self.key)?.as_deref()) == self.was)
+    }
 }
 
 impl Watches {
@@ -109,15 +117,14 @@ impl Watches {
         if self.is_broken && !seeded_bug("serve_watch_forgets") {
             return Ok(false);
         }
-        for Watched { table, key, was, .. } in &self.keys {
+        for watched in &self.keys {
             time.ensure_left()?;
-            let mut value = transaction.bytes(table.table()).get(key);
-            if let (Err(Error::TableDropped { .. }), Some(newer)) = (&value, shared.newer(table)) {
+            let mut is_kept = watched.is_kept(transaction, &watched.table);
+            if let (Err(Error::TableDropped { .. }), Some(newer)) = (&is_kept, shared.newer(&watched.table)) {
                 // FLUSHDB has made another table, in which the key may be missing as it was before.
-                value = transaction.bytes(newer.table()).get(key);
+                is_kept = watched.is_kept(transaction, &newer);
             }
-            let value = value?;
-            if Fingerprint::of(value.as_deref()) != *was {
+            if !is_kept? {
                 return Ok(false);
             }
         }

@@ -218,6 +218,33 @@ fn long_values_are_not_read_by_an_event_loop() {
     }
 }
 
+/// Nor where EXEC finds one that was short when it was watched.
+#[test]
+fn exec_reads_no_long_watched_value_on_an_event_loop() {
+    let (shared, reads) = counted();
+    let mut connection = connection(&shared);
+    let table = connection.session.target.table().clone();
+    table.put(b"k", b"short").expect("memory");
+    for input in ["WATCH k\r\n", "MULTI\r\nSET x y\r\nEXEC\r\n"] {
+        connection.input = input.as_bytes().to_vec();
+        loop {
+            reads.store(0, Relaxed);
+            let mut clock = Instant::now();
+            connection.begin_turn(clock + TURN);
+            let stop = connection.execute(&shared, &mut 100, &mut clock);
+            assert_eq!(reads.load(Relaxed), 0, "{input}");
+            match stop {
+                Stop::Chore(_, work) => connection.chore_done(&shared, work(&shared)),
+                Stop::NeedsInput => break,
+                _ => panic!("nobody locks anything"),
+            }
+        }
+        table.put(b"k", &vec![b'x'; 64 << 20]).expect("memory"); // another client
+    }
+    let replies = std::mem::take(&mut connection.replies).bytes;
+    assert!(replies.ends_with(b"+QUEUED\r\n*-1\r\n"), "{}", replies.escape_ascii());
+}
+
 /// It would find out anew, by what it reads, that it is too heavy.
 #[test]
 fn what_came_back_from_elsewhere_goes_there_again_at_once() {
