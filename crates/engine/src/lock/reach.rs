@@ -65,11 +65,13 @@ impl Reach {
         Self::new(shared + more, &next[more..])
     }
 
-    /// The lowest point below `key`, from which this reach is told, that it covers: as in the proof of R2.
-    pub fn lowest(self, key: &[u8]) -> Vec<u8> {
+    /// The lowest point below `key` that it covers, told from there: as in the proof of R2. `None` if it cannot be told: it was meant for
+    /// the gap below another key, which shares the name.
+    pub fn lowest(self, key: &[u8]) -> Option<Vec<u8>> {
         let (shared, next) = self.parts();
         let ended = next.iter().rev().take_while(|byte| **byte == 0).count();
-        [&key[..shared.min(key.len())], &next[..next.len() - ended]].concat()
+        let lowest = [&key[..shared.min(key.len())], &next[..next.len() - ended]].concat();
+        (lowest.as_slice() <= key).then_some(lowest)
     }
 
     #[inline]
@@ -138,10 +140,21 @@ mod tests {
                 if some < above && others < above {
                     let reach = Reach::down_to(&some, Some(&above));
                     let is_covered = reach.covers(Reach::down_to(&others, Some(&above)));
-                    assert_eq!(is_covered, others >= reach.lowest(&above), "{others:?}, {some:?}, {above:?}");
+                    let lowest = reach.lowest(&above).expect("it is told from there");
+                    assert_eq!(is_covered, others >= lowest, "{others:?}, {some:?}, {above:?}");
                 }
             }
         }
+    }
+
+    /// A lock may reach farther down on account of another key with its name.
+    #[test]
+    fn no_point_is_told_from_another_key() {
+        let reach = Reach::down_to(b"a\xfe\xff", Some(b"a\xff")).min(Reach::down_to(b"aby", Some(b"abz")));
+        let key = &b"abyz"[..]; // put into the own gap below "abz"
+        let own = reach.below(Reach::down_to(key, Some(b"abz")));
+        assert!(own.covers(Reach::down_to(b"abyy", Some(key))));
+        assert_eq!(own.lowest(key), None);
     }
 
     /// R2, with a map as the model: a range of one owner, into which it inserts many rows, and others below it. Each point is

@@ -118,9 +118,9 @@ impl Tree {
 }
 
 /// `key`, which is not in this latched leaf, and so much below it of the gap that it goes into as a lock with this reach covers. `None`:
-/// that lies in other leaves, too.
+/// that lies in other leaves, too, or cannot be told.
 fn part_below(page: Page<'_>, key: &[u8], reach: Reach) -> Result<Option<RawBounds>> {
-    let lowest = reach.lowest(key);
+    let Some(lowest) = reach.lowest(key) else { return Ok(None) };
     let before = leaf::previous_key(page, key).map_err(|Restart| malformed(page))?;
     let lower = match before {
         Some(before) if before >= lowest => Bound::Excluded(before),
