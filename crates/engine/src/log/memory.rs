@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::file_names;
 use foreshore_base::Lsn;
 use foreshore_base::sync::{AtomicU64, Ordering::Relaxed};
-use foreshore_io::{SharedMemory, Vfs};
+use foreshore_io::{Access, File, SharedMemory, Vfs};
 use std::io::ErrorKind;
 use std::sync::Arc;
 
@@ -32,6 +32,23 @@ pub(crate) fn ensure_buffer(vfs: &dyn Vfs) -> Result<()> {
             Err(Error::corrupt("the log's buffer", detail.to_string()))
         }
     }
+}
+
+/// Forgets durably what the last process, or an earlier one, left in the buffer, which nobody has mapped.
+pub(super) fn clear_file(vfs: &dyn Vfs) -> Result<()> {
+    const PIECE_BYTES: u64 = 1 << 20;
+    let file = match vfs.open(NAME, Access::Buffered, false) {
+        Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Unsupported) => return Ok(()),
+        opened => opened,
+    };
+    let clear = |file: Arc<dyn File>| {
+        let (len, zeros) = (file.len()?, [0; PIECE_BYTES as usize]);
+        for at in (0..len).step_by(PIECE_BYTES as usize) {
+            file.write_at(&zeros[..PIECE_BYTES.min(len - at) as usize], at)?;
+        }
+        file.sync()
+    };
+    file.and_then(clear).map_err(|e| Error::io("clearing the log's buffer", &e))
 }
 
 #[derive(Clone)]

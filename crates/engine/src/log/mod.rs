@@ -115,14 +115,16 @@ pub(crate) fn ensure_first_file(vfs: &dyn Vfs, options: LogOptions, from: Lsn) -
     }
     let name = segments::name(n);
     let detail = format!(
-        "its file {name} is gone, with what was written last: put it back, or copy the database again, all of it"
+        "its file {name} is gone, with what was written last, or the directory has lost its end: put it back, or copy the database again, \
+         all of it"
     );
     Err(Error::corrupt("log", detail))
 }
 
 /// Removes the files of a log that nobody can read any more. Beside those of the log that follows they would look like a part of it,
-/// behind a gap.
+/// behind a gap; and so would what its buffer holds.
 pub(crate) fn discard(vfs: &dyn Vfs) -> Result<()> {
+    memory::clear_file(vfs)?;
     for name in segments::list(vfs)?.into_iter().map(segments::name) {
         vfs.remove(&name).map_err(|e| Error::io(format!("removing {name}"), &e))?;
     }

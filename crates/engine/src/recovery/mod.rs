@@ -228,7 +228,10 @@ fn abandon<R>(txn: Txn, error: Error) -> Result<R> {
 }
 
 fn open_directory(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<(Arc<Directory>, Loaded)> {
-    let opened = Directory::open(vfs.clone());
+    let opened = Directory::open(vfs.clone()).and_then(|(directory, loaded)| {
+        ensure_an_opening(&loaded)?;
+        Ok((directory, loaded))
+    });
     if !options.rebuild {
         return opened.map(|(directory, loaded)| (Arc::new(directory), loaded));
     }
@@ -250,6 +253,14 @@ fn open_directory(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<
         Err(error) => return Err(error),
     };
     Ok((Arc::new(Directory::create_with(vfs.clone(), &loaded)?), loaded))
+}
+
+/// A directory knows the opening that made it, or is what a salvage made of leaves alone.
+fn ensure_an_opening(loaded: &Loaded) -> Result<()> {
+    match loaded.incarnations.is_empty() && !is_salvaged(loaded.redo_lsn) {
+        true => Err(Error::corrupt("the directory journal", "it has lost all but its beginning")),
+        false => Ok(()),
+    }
 }
 
 /// Puts on record what a directory whose end is missing has lost: the log says it, too.
