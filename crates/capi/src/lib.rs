@@ -11,7 +11,8 @@
 //! Invariants:
 //! - C1: no call unwinds into C: every function that can panic runs inside [`status::guard`] or [`status::answer`].
 //! - C2: nothing that C passed for output is read before it is written.
-//! - C3: a call that gives FS_ARGUMENT because something is NULL, be it the place for its result, has done nothing.
+//! - C3: a call that gives FS_ARGUMENT because something is NULL, be it the place for its result, has done nothing; but a
+//!   transaction is ended by the calls that end it.
 
 #![allow(
     clippy::not_unsafe_ptr_arg_deref,

@@ -136,17 +136,7 @@ pub fn ensure_beside_databases(dir: &Path) -> Outcome {
     if is_database(dir) {
         return Ok(());
     }
-    // What is there of the way to it may be a link, and leads elsewhere then; the rest will be made.
-    let path = std::path::absolute(place_of(dir)).map_err(|error| Failure::io(dir.display(), &error))?;
-    let above = path.ancestors().skip(1).find_map(|above| above.canonicalize().ok());
-    match above.iter().flat_map(|above| above.ancestors()).find(|above| is_database(above)) {
-        Some(other) => Err(Failure::usage(format!(
-            "{} would lie within the database {}; name a directory outside",
-            dir.display(),
-            other.display()
-        ))),
-        None => Ok(()),
-    }
+    foreshore::ensure_beside_databases(dir).map_err(|error| Failure::usage(error.to_string()))
 }
 
 /// The file that a long command writes in the end must be writable: better known before than after. A pipe is not tried: whoever
@@ -169,6 +159,9 @@ pub fn ensure_place(file: &Path) -> Outcome {
 
 /// There must be a directory for `file` to be written to.
 pub fn ensure_directory_of(file: &Path) -> Outcome {
+    if file.as_os_str().as_encoded_bytes().ends_with(b"/") && !file.exists() {
+        return Err(Failure::usage(format!("{} is the name of a directory; name a file", file.display())));
+    }
     match file.parent().filter(|place| !place.as_os_str().is_empty() && !place.is_dir()) {
         Some(place) => {
             let (place, file) = (place.display(), file.display());

@@ -4,22 +4,25 @@ use crate::failure::{Failure, Outcome};
 use std::io;
 use std::mem::MaybeUninit;
 
-/// Calls `handler` on SIGINT, SIGTERM and SIGHUP; not on a SIGHUP that is to be ignored, which is what `nohup` asks for.
+/// Calls `handler` on SIGINT, SIGTERM and SIGHUP; not on one that is to be ignored: `nohup` asks for that, and a script's shell for
+/// what it runs in the background.
 ///
 /// Errors: the system's, if signals cannot be caught.
 pub fn catch(handler: impl FnMut() + 'static + Send) -> Outcome {
-    let is_ignored = ignore_hangup() == libc::SIG_IGN;
+    let was_ignored = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP].map(|signal| (signal, ignore(signal)));
     ctrlc::set_handler(handler).map_err(|error| Failure::io("catching signals", &io::Error::other(error)))?;
-    if is_ignored {
-        ignore_hangup();
+    for (signal, before) in was_ignored {
+        if before == libc::SIG_IGN {
+            ignore(signal);
+        }
     }
     Ok(())
 }
 
-/// Returns what was done on a SIGHUP before.
-fn ignore_hangup() -> libc::sighandler_t {
+/// Returns what was done on this signal before.
+fn ignore(signal: libc::c_int) -> libc::sighandler_t {
     // SAFETY: to ignore a signal names no code, which would have to be fit to run at any time.
-    unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) }
+    unsafe { libc::signal(signal, libc::SIG_IGN) }
 }
 
 /// How the terminal was, for who ends the process while a line is being edited there.

@@ -24,8 +24,8 @@ impl WholeFile {
     /// Begins the file at `path`. One that is there stays as it is until [`keep`](Self::keep), and hands its permissions on; of a
     /// link, the file it leads to. At most one a process, since what an interrupt removes is one thing.
     pub fn create(path: &Path) -> Outcome<Self> {
+        ensure_directory_of(path)?;
         let path = place_of(path);
-        ensure_directory_of(&path)?;
         let (file, part) = begin(&path).map_err(|e| Failure::io(path.display(), &e))?;
         if let Some(part) = &part {
             remove_on_interrupt(Scratch::made(&**part))?;

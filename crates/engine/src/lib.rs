@@ -97,14 +97,14 @@ mod readme {}
 pub use blob::VALUE_BYTES_MAX;
 #[doc(hidden)]
 pub use bounds::RawBounds;
-#[doc(hidden)]
-pub use db::Endless;
 pub use db::{
     Builder, ByteBounds, ByteRange, ByteTable, CheckReport, CommitTicket, Compacted, Copied, Database, Index,
     IndexStats, Isolation, Key, KeyBounds, KeyComponent, KeyPrefix, Prefix, Range, Savepoint, Snapshot,
     SnapshotBytes, SnapshotTable, Stats, Table, TableOptions, TableReport, Transaction, TransactionBytes,
     TransactionOptions, TransactionRange, TransactionTable, Value,
 };
+#[doc(hidden)]
+pub use db::{Endless, ensure_beside_databases};
 pub use error::{Error, Result};
 pub use foreshore_index::calibrate::ProfileError;
 pub use foreshore_index::{Favour, Profile};

@@ -159,8 +159,11 @@ impl Database {
     }
 }
 
-/// A copy within a database's directory would go with it: a compaction, for one, puts another directory in its place.
-fn ensure_beside_databases(path: &Path) -> Result<()> {
+/// What lies within a database's directory would go with it: a compaction, for one, puts another directory in its place. For the command,
+/// too.
+///
+/// Errors: [`Error::Incompatible`], if `path` does.
+pub fn ensure_beside_databases(path: &Path) -> Result<()> {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let mut place = PathBuf::new();
     for part in absolute.components() {
@@ -171,7 +174,7 @@ fn ensure_beside_databases(path: &Path) -> Result<()> {
         // What is there may be a link, and leads elsewhere then; the rest will be made.
         place = place.canonicalize().unwrap_or(place);
     }
-    match place.ancestors().skip(1).find(|above| above.join(meta::NAME).is_file()) {
+    match place.ancestors().skip(1).find(|above| meta::is_in(above)) {
         Some(database) => Err(Error::Incompatible {
             dir: path.display().to_string(),
             detail: format!(

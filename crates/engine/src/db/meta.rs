@@ -13,7 +13,8 @@ use crate::file_names;
 use crate::log::{self, LogOptions};
 use crate::pool;
 use foreshore_io::{Access, File, Vfs};
-use std::io;
+use std::io::{self, Read};
+use std::path::Path;
 use std::sync::Arc;
 
 pub(crate) const NAME: &str = "FORESHORE";
@@ -219,6 +220,13 @@ fn encode(meta: &Meta) -> Vec<u8> {
     bytes.resize(BYTES - 4, 0);
     bytes.extend_from_slice(&crc32c::crc32c(&bytes).to_le_bytes());
     bytes
+}
+
+/// Does this directory, as far as one can see, hold a database? A file of that name may be another program's.
+pub(crate) fn is_in(dir: &Path) -> bool {
+    let mut first = [0; MAGIC.len()];
+    std::fs::File::open(dir.join(NAME))
+        .is_ok_and(|mut file| file.read_exact(&mut first).is_ok() && first == *MAGIC)
 }
 
 /// What the database in this directory was created with.

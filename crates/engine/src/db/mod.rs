@@ -58,6 +58,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub use backup::Copied;
+#[doc(hidden)]
+pub use backup::ensure_beside_databases;
 pub use byte_table::ByteTable;
 #[doc(hidden)]
 pub use codec::Endless;
