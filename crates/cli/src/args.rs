@@ -136,7 +136,7 @@ pub fn ensure_beside_databases(dir: &Path) -> Outcome {
     if is_database(dir) {
         return Ok(());
     }
-    foreshore::ensure_beside_databases(dir).map_err(|error| Failure::usage(error.to_string()))
+    foreshore::ensure_beside_databases(&place_of(dir)).map_err(|error| Failure::usage(error.to_string()))
 }
 
 /// The file that a long command writes in the end must be writable: better known before than after. A pipe is not tried: whoever
