@@ -315,11 +315,19 @@ fn a_directory_that_is_missing_is_named() {
     shell.ok(&["put", "--table", "a", "k", "v"]);
     let complaint = shell.fails(2, &["dump", "--output", "nodir/all.dump"]);
     assert!(complaint.contains("there is no directory nodir to write nodir/all.dump to"), "{complaint}");
+    let complaint = shell.fails(2, &["dump", "--output", "newname/"]);
+    assert!(complaint.contains("newname/ is the name of a directory; name a file"), "{complaint}");
 }
 
-/// What of a dump is written when Ctrl-C ends it is of no use to anybody.
+/// What of a dump is written when Ctrl-C ends it is of no use to anybody. A script's shell has what it runs in the background ignore that.
 #[test]
 fn an_interrupted_dump_leaves_nothing() {
+    for is_ignored in [false, true] {
+        interrupt_a_dump(is_ignored);
+    }
+}
+
+fn interrupt_a_dump(is_ignored: bool) {
     let shell = Shell::new();
     let db = foreshore::Database::open(shell.database()).expect("nobody else has it");
     let table = db.byte_table("t").expect("a table").with_durability(foreshore::Durability::Relaxed);
@@ -327,7 +335,12 @@ fn an_interrupted_dump_leaves_nothing() {
     drop(table);
     db.close().expect("closed");
     let before = entries(&shell);
-    let mut child = shell.command(&["dump", "--output", "all.dump"]).spawn().expect("it starts");
+    let dump = shell.command(&["dump", "--output", "all.dump"]);
+    let mut command = Command::new("sh");
+    command.args(["-c", if is_ignored { "trap '' INT; exec \"$@\"" } else { "exec \"$@\"" }, "sh"]);
+    command.arg(dump.get_program()).args(dump.get_args());
+    command.current_dir(dump.get_current_dir().expect("the scratch directory"));
+    let mut child = command.spawn().expect("it starts");
     while entries(&shell) == before {
         assert_eq!(child.try_wait().expect("a child"), None, "it has made nothing");
         std::thread::sleep(Duration::from_millis(1));
@@ -336,6 +349,7 @@ fn an_interrupted_dump_leaves_nothing() {
     assert!(signalled.expect("kill is there").success());
     // On a busy machine it may have got to its end before.
     let is_whole = child.wait().expect("it ends").success();
+    assert!(is_whole || !is_ignored);
     let left = entries(&shell).into_iter().filter(|entry| !before.contains(entry)).collect::<Vec<_>>();
     assert_eq!(left, if is_whole { vec!["all.dump"] } else { vec![] });
 }

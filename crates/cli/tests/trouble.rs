@@ -475,7 +475,13 @@ fn no_database_is_made_within_another() {
     shell.ok(&["put", "--table", "t", "k", "v"]);
     shell.write("t.dump", shell.ok(&["dump"]));
     std::os::unix::fs::symlink("foreshore.db/linked", shell.path("link")).expect("a link");
-    for dir in ["foreshore.db/y", "foreshore.db/y/z", "foreshore.db/../foreshore.db/y", "link"] {
+    for dir in [
+        "foreshore.db/y",
+        "foreshore.db/y/z",
+        "foreshore.db/../foreshore.db/y",
+        "nodir/../foreshore.db/y",
+        "link",
+    ] {
         for command in
             [&["put", "--table", "t", "k", "v"][..], &["restore", "t.dump"], &["demo", "--seconds", "1"]]
         {
@@ -485,6 +491,10 @@ fn no_database_is_made_within_another() {
     }
     shell.ok(&["compact"]);
     shell.ok(&["put", "--dir", "foreshore.db/../beside/it", "--table", "t", "k", "v"]);
+    // Whoever writes notes of a walk there.
+    std::fs::create_dir(shell.path("home")).expect("a directory");
+    shell.write("home/FORESHORE", "shells, and a heron");
+    shell.ok(&["put", "--dir", "home/db", "--table", "t", "k", "v"]);
 }
 
 /// Nobody hears the message; the exit code tells nevertheless.
