@@ -25,7 +25,8 @@ impl WholeFile {
     /// link, the file it leads to. At most one a process, since what an interrupt removes is one thing.
     pub fn create(path: &Path) -> Outcome<Self> {
         ensure_directory_of(path)?;
-        let path = place_of(path);
+        // A pipe may have a name that leads to none: one of `/dev/fd`.
+        let path = if is_file_or_absent(path) { place_of(path) } else { path.to_owned() };
         let (file, part) = begin(&path).map_err(|e| Failure::io(path.display(), &e))?;
         if let Some(part) = &part {
             remove_on_interrupt(Scratch::made(&**part))?;
@@ -70,6 +71,10 @@ fn begin(path: &Path) -> io::Result<(File, Option<TempPath>)> {
     }
     let (file, part) = made.into_parts();
     Ok((file, Some(part)))
+}
+
+fn is_file_or_absent(path: &Path) -> bool {
+    fs::metadata(path).map_or(true, |found| found.is_file())
 }
 
 fn dir_of(path: &Path) -> &Path {

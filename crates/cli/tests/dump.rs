@@ -319,6 +319,19 @@ fn a_directory_that_is_missing_is_named() {
     assert!(complaint.contains("newname/ is the name of a directory; name a file"), "{complaint}");
 }
 
+/// A shell's `>(…)` has a name in `/dev/fd`, which leads to none.
+#[test]
+fn a_dump_goes_to_a_pipe_by_any_name() {
+    let shell = Shell::new();
+    shell.ok(&["put", "--table", "a", "k", "v"]);
+    let dump = shell.command(&["dump", "--output", "/dev/fd/3"]);
+    let mut command = Command::new("sh");
+    command.args(["-c", "\"$@\" 3>&1 >&2 | cat", "sh"]).arg(dump.get_program()).args(dump.get_args());
+    command.current_dir(dump.get_current_dir().expect("the scratch directory"));
+    let piped = command.output().expect("it runs");
+    assert_eq!(String::from_utf8_lossy(&piped.stdout), shell.ok(&["dump"]));
+}
+
 /// What of a dump is written when Ctrl-C ends it is of no use to anybody. A script's shell has what it runs in the background ignore that.
 #[test]
 fn an_interrupted_dump_leaves_nothing() {
