@@ -42,7 +42,7 @@ pub(super) fn clear_file(vfs: &dyn Vfs) -> Result<()> {
         opened => opened,
     };
     let clear = |file: Arc<dyn File>| {
-        let (len, zeros) = (file.len()?, [0; PIECE_BYTES as usize]);
+        let (len, zeros) = (file.len()?, vec![0; PIECE_BYTES as usize]);
         for at in (0..len).step_by(PIECE_BYTES as usize) {
             file.write_at(&zeros[..PIECE_BYTES.min(len - at) as usize], at)?;
         }

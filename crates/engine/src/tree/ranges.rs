@@ -390,8 +390,8 @@ mod tests {
             let tx = db.begin().unwrap();
             let within = tx.bytes(&table);
             for page in 0..ROWS / 12 {
-                let (first, last) = (page * 12, page * 12 + 11);
-                let (begin, end) = (first.to_be_bytes(), (last + 1).to_be_bytes());
+                let first = page * 12;
+                let begin = first.to_be_bytes();
                 let before = first.saturating_sub(1).to_be_bytes();
                 let read = match (goes_on, is_ascending, page) {
                     (true, true, 1..) => within.range((Excluded(&before[..]), Unbounded)).take(12).count(),
@@ -401,7 +401,7 @@ mod tests {
                     }
                     _ => within.range(&begin[..]..).take(12).count(),
                 };
-                assert_eq!((read, end.len()), (12, 2));
+                assert_eq!(read, 12);
             }
             let (ranges, requests) = (table.tree.spans.ranges(), keys.requests());
             // Going down, each page leaves a lock of the gap below its last row.
