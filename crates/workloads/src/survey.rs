@@ -117,7 +117,7 @@ impl TxWorkload for SurveySpec {
     }
 
     fn row_bytes(&self) -> Option<usize> {
-        Some(self.value_bytes)
+        Some(self.key_bytes + self.value_bytes)
     }
 
     /// `--seconds` and `--warm-up` do not apply: each phase ends when its work is done.
