@@ -18,6 +18,13 @@ fn connection(shared: &Arc<Shared>) -> Connection {
     Connection::new(TcpStream::from_std(stream), session, shared)
 }
 
+/// One turn of it, as its event loop gives it.
+fn turn(connection: &mut Connection, shared: &Arc<Shared>) -> Stop {
+    let mut clock = Instant::now();
+    connection.begin_turn(clock + TURN);
+    connection.execute(shared, &mut 100, &mut clock)
+}
+
 /// Its client must not take it for one that goes on.
 #[test]
 fn a_rollback_that_cannot_be_handed_over_is_done_and_answered() {
@@ -25,9 +32,7 @@ fn a_rollback_that_cannot_be_handed_over_is_done_and_answered() {
     let mut connection = connection(&shared);
     for (line, reply) in [("KV.ROLLBACK", "+OK"), ("RESET", "+RESET")] {
         connection.input.extend(format!("KV.BEGIN\r\nSET k v\r\n{line}\r\n").bytes());
-        let mut clock = Instant::now();
-        connection.begin_turn(clock + TURN);
-        let stop = connection.execute(&shared, &mut 100, &mut clock);
+        let stop = turn(&mut connection, &shared);
         let Stop::Chore(length, work) = stop else { panic!("{line} is none for an event loop") };
         connection.chore_refused(&shared, length, work);
         let replies = std::mem::take(&mut connection.replies.bytes);
@@ -42,12 +47,10 @@ fn exec_does_nothing_if_too_many_open_tables() {
     let shared = Arc::new(Shared::new(Database::in_memory().expect("memory"), Options::default()));
     let mut connection = connection(&shared);
     connection.input = b"MULTI\r\nSELECT 5\r\nSET k v\r\nEXEC\r\nGET k\r\n".to_vec();
-    let mut clock = Instant::now();
-    connection.begin_turn(clock + TURN);
-    let stop = connection.execute(&shared, &mut 100, &mut clock);
+    let stop = turn(&mut connection, &shared);
     let Stop::Chore(length, work) = stop else { panic!("a table is not opened by an event loop") };
     connection.chore_refused(&shared, length, work);
-    assert!(matches!(connection.execute(&shared, &mut 100, &mut clock), Stop::NeedsInput));
+    assert!(matches!(turn(&mut connection, &shared), Stop::NeedsInput));
     let replies = String::from_utf8_lossy(&connection.replies.bytes);
     let (_, done) = replies.split_once("+QUEUED\r\n+QUEUED\r\n").expect("two of them");
     assert!(done.starts_with("-BUSY ") && done.ends_with("\r\n$-1\r\n"), "{done}");
@@ -62,9 +65,7 @@ fn replies_may_have_any_limit() {
     connection.replies.bytes = b"+PONG\r\n+PONG\r\n+PONG\r\n".to_vec();
     connection.replies.sent = 7;
     connection.input = b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n".repeat(3);
-    let mut clock = Instant::now();
-    connection.begin_turn(clock + TURN);
-    assert!(matches!(connection.execute(&shared, &mut 100, &mut clock), Stop::NeedsInput));
+    assert!(matches!(turn(&mut connection, &shared), Stop::NeedsInput));
     assert!(connection.replies.bytes.ends_with(&b"$-1\r\n".repeat(3)));
 }
 
@@ -135,9 +136,7 @@ fn what_is_put_off_is_not_noted() {
         let request = format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n${}\r\n{value}\r\n", value.len());
         connection.input = request.into_bytes();
         loop {
-            let mut clock = Instant::now();
-            connection.begin_turn(clock + TURN);
-            match connection.execute(&shared, &mut 100, &mut clock) {
+            match turn(&mut connection, &shared) {
                 Stop::Chore(_, work) => connection.chore_done(&shared, work(&shared)),
                 Stop::PutOff(pause) => {
                     assert_eq!(shared.slow_log.len(), 0, "{put_off}");
@@ -202,9 +201,7 @@ fn long_values_are_not_read_by_an_event_loop() {
         connection.input = input.as_bytes().to_vec();
         loop {
             reads.store(0, Relaxed);
-            let mut clock = Instant::now();
-            connection.begin_turn(clock + TURN);
-            let stop = connection.execute(&shared, &mut 100, &mut clock);
+            let stop = turn(&mut connection, &shared);
             assert_eq!(reads.load(Relaxed), 0, "{input}");
             match stop {
                 Stop::Chore(_, work) => connection.chore_done(&shared, work(&shared)),
@@ -229,9 +226,7 @@ fn exec_reads_no_long_watched_value_on_an_event_loop() {
         connection.input = input.as_bytes().to_vec();
         loop {
             reads.store(0, Relaxed);
-            let mut clock = Instant::now();
-            connection.begin_turn(clock + TURN);
-            let stop = connection.execute(&shared, &mut 100, &mut clock);
+            let stop = turn(&mut connection, &shared);
             assert_eq!(reads.load(Relaxed), 0, "{input}");
             match stop {
                 Stop::Chore(_, work) => connection.chore_done(&shared, work(&shared)),
@@ -258,9 +253,7 @@ fn what_came_back_from_elsewhere_goes_there_again_at_once() {
     connection.input = b"COPY from to REPLACE\r\n".to_vec();
     loop {
         reads.store(0, Relaxed);
-        let mut clock = Instant::now();
-        connection.begin_turn(clock + TURN);
-        let stop = connection.execute(&shared, &mut 100, &mut clock);
+        let stop = turn(&mut connection, &shared);
         assert!(trips == 0 || reads.load(Relaxed) == 0, "the source is read again");
         match stop {
             Stop::Chore(_, work) => {
@@ -329,9 +322,7 @@ fn what_was_answered_elsewhere_is_not_executed_again() {
     let args = OwnedArgs::from(Parser::new(Limits::STRANGER).args(b""));
     let reply = b"-ABORTED\r\n".to_vec();
     connection.chore_done(&shared, Brought::Command(Box::new(session), args, reply, Attempt::Done(Next::Go)));
-    let mut clock = Instant::now();
-    connection.begin_turn(clock + TURN);
-    assert!(matches!(connection.execute(&shared, &mut 100, &mut clock), Stop::NeedsInput));
+    assert!(matches!(turn(&mut connection, &shared), Stop::NeedsInput));
     let replies = String::from_utf8_lossy(&connection.replies.bytes);
     assert_eq!(replies, "-ABORTED\r\n+OK\r\n-ERR there is no transaction; KV.BEGIN begins one\r\n");
     assert!(!connection.session.target.table().contains(b"a").expect("memory"));
