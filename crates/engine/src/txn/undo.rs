@@ -232,9 +232,9 @@ fn undone(change: &Change<'_>, old: &[u8], after: Option<Vec<u8>>) -> Option<Opt
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Database;
     use crate::lock::Owner;
     use crate::tree::{Intent, PATIENCE};
+    use crate::{ByteTable, Database};
     use foreshore_base::sync::{AtomicBool, Ordering::Relaxed};
     use foreshore_base::{PageId, TxnId};
     use foreshore_io::MemVfs;
@@ -266,10 +266,9 @@ mod tests {
         txn.abandon();
     }
 
-    /// Where a leaf of a record's rows, which others have split, cannot be read, what can be undone is undone, and logged, once, however
-    /// often that is tried.
-    #[test]
-    fn a_rollback_that_is_tried_again_logs_nothing_twice() {
+    /// A transaction that has put 16 rows by one record, whose leaf others have split; and a disk on which the first of these leaves is, whose
+    /// reads fail while it is told so.
+    fn put_and_split() -> (Arc<AtomicBool>, Database, ByteTable, Txn) {
         let fails = Arc::new(AtomicBool::new(false));
         let its = fails.clone();
         let disk = Intercepted::new(MemVfs::new(), move |call, name, go| {
@@ -289,6 +288,15 @@ mod tests {
         db.checkpoint().unwrap();
         let first = tree.seek(&keys[0]).unwrap();
         core.pools.of_page(first).unwrap().evict_now(first);
+        (fails, db, table, txn)
+    }
+
+    /// Where a leaf of a record's rows, which others have split, cannot be read, what can be undone is undone, and logged, once, however
+    /// often that is tried.
+    #[test]
+    fn a_rollback_that_is_tried_again_logs_nothing_twice() {
+        let (fails, db, table, mut txn) = put_and_split();
+        let tree = &table.tree;
         fails.store(true, Relaxed);
         let written = txn.last;
         let last_records = [(); 3].map(|()| {
@@ -308,39 +316,22 @@ mod tests {
     /// A row of a record that is undone in part may have been changed by others since, who have prepared: it is theirs.
     #[test]
     fn what_is_undone_is_not_locked_again() {
-        let fails = Arc::new(AtomicBool::new(false));
-        let its = fails.clone();
-        let disk = Intercepted::new(MemVfs::new(), move |call, name, go| {
-            match call == Call::Read && name == "leaves.db" && its.load(Relaxed) {
-                true => Err(std::io::ErrorKind::Other.into()),
-                false => go(),
-            }
-        });
-        let db = Database::builder().leaf_bytes(4096).cache_bytes(1 << 20).open_on(Arc::new(disk)).unwrap();
-        let table = db.byte_table("t").unwrap();
-        let (tree, core) = (&table.tree, table.tree.core());
-        let keys: Vec<_> = (0..16u8).map(|i| [i]).collect();
-        let rows: Vec<(&[u8], &[u8])> = keys.iter().map(|key| (&key[..], &b"v"[..])).collect();
-        let mut txn = Txn::begin(core.clone().into(), PATIENCE, Lsn::ZERO).unwrap();
-        tree.write_each(&mut txn, &rows, Intent::Put, |_, _| Ok(())).unwrap();
-        (0..20u8).for_each(|i| table.put(&[7, i], &[2; 900]).unwrap());
-        db.checkpoint().unwrap();
-        let first = tree.seek(&keys[0]).unwrap();
-        core.pools.of_page(first).unwrap().evict_now(first);
+        let (fails, db, table, mut txn) = put_and_split();
+        let tree = &table.tree;
         fails.store(true, Relaxed);
         let its_table = |_| Some(tree.clone());
         assert!(matches!(roll_back(&mut txn, Lsn::ZERO, &its_table), Err(Error::Io { .. })));
         fails.store(false, Relaxed);
         txn.release_locks();
-        table.put(&keys[15], b"another's").unwrap();
+        table.put(&[15], b"another's").unwrap();
         let other = db.begin().unwrap();
-        assert!(other.bytes(&table).get_for_update(&keys[15]).unwrap().is_some());
+        assert!(other.bytes(&table).get_for_update(&[15]).unwrap().is_some());
         txn.patience = std::time::Duration::ZERO;
         restore(&mut txn, &its_table).unwrap();
         other.rollback().unwrap();
         roll_back(&mut txn, Lsn::ZERO, &its_table).unwrap();
         txn.end_rollback().unwrap();
-        assert_eq!(table.get(&keys[15]).unwrap().as_deref(), Some(&b"another's"[..]));
+        assert_eq!(table.get(&[15]).unwrap().as_deref(), Some(&b"another's"[..]));
         assert_eq!(table.range(..).count(), 21);
     }
 }
