@@ -1,8 +1,9 @@
 //! What an opening takes beside what stays: a machine on which a database was written must be able to open it.
 
-use foreshore::Database;
+use foreshore::{Database, Durability};
 use foreshore_io::MemVfs;
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
@@ -85,4 +86,70 @@ fn a_large_prepared_transaction_takes_little() {
     db.rollback_prepared("gid").unwrap();
     let table = db.byte_table("t").unwrap();
     assert!(table.range(..).map(Result::unwrap).all(|(_, value)| value == [1; 1000]));
+}
+
+/// Removed rows take no memory either until it is decided: they are noted on disk.
+#[test]
+fn a_prepared_removal_takes_little() {
+    let stays = |rows: u32| {
+        let place = tempfile::tempdir().unwrap();
+        let db = open_at(place.path());
+        let table = db.byte_table("t").unwrap();
+        table.bulk_load((0..rows).map(|n| (long_key(n), b"v"))).unwrap();
+        let tx = db.begin().unwrap();
+        (0..rows).for_each(|n| assert!(tx.bytes(&table).remove(&long_key(n)).unwrap()));
+        tx.prepare("gid").unwrap();
+        drop(table);
+        db.close().unwrap();
+        let before = LIVE.load(Relaxed);
+        let db = open_at(place.path());
+        let stays = LIVE.load(Relaxed).saturating_sub(before);
+        db.commit_prepared("gid").unwrap();
+        assert!(db.byte_table("t").unwrap().is_empty().unwrap());
+        stays
+    };
+    ensure_rows_take_little(stays);
+}
+
+/// Rows that an opening takes back are removed one by one, not gathered.
+#[test]
+fn rows_that_are_taken_back_take_little() {
+    let peak = |rows: u32| {
+        let [place, killed] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let db = open_at(place.path());
+        let table = db.byte_table("t").unwrap();
+        let tx = db.begin().unwrap();
+        (0..rows).for_each(|n| tx.bytes(&table).put(&long_key(n), b"v").unwrap());
+        for file in std::fs::read_dir(place.path()).unwrap().map(Result::unwrap) {
+            std::fs::copy(file.path(), killed.path().join(file.file_name())).unwrap();
+        }
+        drop((tx, table, db));
+        let before = LIVE.load(Relaxed);
+        PEAK.store(before, Relaxed);
+        let db = open_at(killed.path());
+        let peak = PEAK.load(Relaxed) - before;
+        assert!(db.byte_table("t").unwrap().is_empty().unwrap());
+        peak
+    };
+    ensure_rows_take_little(peak);
+}
+
+fn open_at(place: &Path) -> Database {
+    let small = Database::builder().leaf_bytes(4096).cache_bytes(2 << 20).segment_bytes(4 << 20);
+    small.ring_bytes(1 << 20).durability(Durability::Relaxed).open(place).unwrap()
+}
+
+fn long_key(n: u32) -> [u8; 100] {
+    let mut key = [7; 100];
+    key[..4].copy_from_slice(&n.to_be_bytes());
+    key
+}
+
+/// Four times as many rows take hardly more than so many.
+fn ensure_rows_take_little(bytes: impl Fn(u32) -> usize) {
+    const ROWS: u32 = 15_000;
+    let _turn = TURN.lock();
+    let (few, many) = (bytes(ROWS), bytes(4 * ROWS));
+    println!("{} KiB, {} KiB", few >> 10, many >> 10);
+    assert!(many < few + 40 * ROWS as usize, "{few} and {many} bytes");
 }

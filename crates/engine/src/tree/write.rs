@@ -308,12 +308,12 @@ impl Tree {
         }
     }
 
-    /// Is the ghost of a row, which `txn` had put where there was none, and which is undone, gone already? Who spills has too many rows to
-    /// note them. Nobody sees such a ghost.
+    /// Is the ghost of a row, which `txn` had put where there was none, and which is undone, gone already? Nobody sees such a ghost, and
+    /// there may be too many of them to note each.
     fn is_purged_at_once(&self, txn: &Txn, key: &[u8], version: Version) -> bool {
         // Who goes on may have locked the gap below it, by its name.
         let may_go = txn.is_ending() || !txn.scans(self);
-        let is_nobodys = version.writer() == Writer::Anyone && txn.spill().is_some() && may_go;
+        let is_nobodys = version.writer() == Writer::Anyone && may_go;
         is_nobodys
             && matches!(
                 self.purge(Some(txn.owner), &mut txn.last_leaf(self), key, version.author()),

@@ -196,9 +196,6 @@ fn restore_row(
     if let Some(id) = blob::marked(tree, key) {
         txn.note_blob(tree, id);
     }
-    if matches!(change, Change::Ghost { .. }) {
-        txn.note_ghost(tree, key, txn.author());
-    }
     if !seeded_bug("txn_prepared_unlocked") {
         txn.lock_restored(tree, key)?;
     }
@@ -206,6 +203,9 @@ fn restore_row(
         && let Some(replaced) = &replaced
     {
         tree.restore_image(txn, key, replaced.as_deref())?;
+    }
+    if matches!(change, Change::Ghost { .. }) {
+        txn.note_ghost(tree, key, txn.author());
     }
     if write.first {
         before.remove(&(tree.id, key.to_vec())); // no record before it is of this row
