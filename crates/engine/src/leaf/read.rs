@@ -203,13 +203,14 @@ pub(crate) fn first_key(page: Page<'_>) -> Result<Option<Vec<u8>>, Restart> {
     key_at(page, &Layout::read(page)?, 0)
 }
 
-/// The keys of all ghosts in the leaf.
-pub(crate) fn ghosts(page: Page<'_>) -> Result<Vec<Vec<u8>>, Restart> {
+/// The keys of all ghosts in the leaf, and their versions.
+pub(crate) fn ghosts(page: Page<'_>) -> Result<Vec<(Vec<u8>, Version)>, Restart> {
     let layout = Layout::read(page)?;
     let mut ghosts = Vec::new();
     for index in 0..layout.cells() {
-        if Version(cell(page, &layout, slot(page, index))?.version).is_ghost() {
-            ghosts.extend(key_at(page, &layout, index)?);
+        let version = Version(cell(page, &layout, slot(page, index))?.version);
+        if version.is_ghost() {
+            ghosts.extend(key_at(page, &layout, index)?.map(|key| (key, version)));
         }
     }
     Ok(ghosts)

@@ -25,8 +25,7 @@ impl Tree {
             return Ok(()); // what looks like one is a version that somebody has replaced (`txn/spill.rs`)
         }
         let mut near = PageId::NONE;
-        for ghost in self.read_leaf(key, leaf::ghosts)? {
-            let Some((known, _)) = self.newest_cell(&ghost)? else { continue };
+        for (ghost, known) in self.read_leaf(key, leaf::ghosts)? {
             if !self.is_seen(&ghost) || seeded_bug("txn_needed_ghost_purged") {
                 self.purge_if(None, &mut near, &ghost, |version| version == known)?;
             }

@@ -35,8 +35,9 @@ const SHARDS: usize = 16;
 const SWEEP_MAX: usize = 4;
 const SWEEP_ROWS_MAX: usize = 1000;
 
-/// Names of images in a batch that was put together of several, at most.
+/// Names of images, and ghosts, in a batch that was put together of several, at most: whose commit is to clear it waits for that.
 const IMAGES_MAX: usize = 256;
+const GHOSTS_MAX: usize = 16;
 
 /// Of the memory for old versions, batches may take one in so many before it is looked what of them has become pointless.
 const BUDGET_PART: u64 = 8;
@@ -78,17 +79,19 @@ impl Batch {
 
     /// Is there nothing to be cleared?
     fn is_empty(&self) -> bool {
-        self.has_images_only() && self.images.is_empty()
+        self.is_plain() && self.images.is_empty() && self.ghosts.is_empty()
     }
 
-    /// May the images of `later` wait with those of this one?
+    /// May what `later` has wait with what this one has?
     fn takes(&self, later: &Batch, newest: Lsn) -> bool {
-        let is_small = self.images.len() + later.images.len() <= IMAGES_MAX;
-        is_small && self.commit >= newest && self.has_images_only() && later.has_images_only()
+        let is_small = self.images.len() + later.images.len() <= IMAGES_MAX
+            && self.ghosts.len() + later.ghosts.len() <= GHOSTS_MAX;
+        is_small && self.commit >= newest && self.is_plain() && later.is_plain()
     }
 
-    fn has_images_only(&self) -> bool {
-        self.ghosts.is_empty() && self.blobs.is_empty() && self.spill.is_none()
+    /// Has it nothing of which it must be known who left it?
+    fn is_plain(&self) -> bool {
+        self.blobs.is_empty() && self.spill.is_none()
     }
 
     /// Does it take a while to clear it, as there are more than so many rows to be removed?
@@ -144,8 +147,8 @@ pub(crate) struct Garbage {
 
 impl Garbage {
     /// Keeps a batch for later. Queues are in the order of commits: who comes later than one that committed after it, as it was
-    /// held up, must not wait until that can go. Images that the same snapshots need, as none up to `newest` lies between their
-    /// commits, become one batch.
+    /// held up, must not wait until that can go. What the same snapshots need, as none up to `newest` lies between the commits, becomes
+    /// one batch: one for each row that is removed would take more than the row.
     pub fn push(&self, owner: Owner, mut batch: Batch, newest: Lsn) {
         let mut queue = self.shard(owner.0.into()).lock();
         let later = queue.iter().rev().take_while(|other| other.commit > batch.commit).count();
@@ -153,9 +156,10 @@ impl Garbage {
         let before = place.checked_sub(1).map(|last| &mut queue[last]);
         match before.filter(|before| before.takes(&batch, newest)) {
             Some(before) => {
-                self.bytes.fetch_add(size_of_val(&*batch.images) as u64, Relaxed);
+                self.bytes.fetch_add(batch.bytes() - size_of::<Batch>() as u64, Relaxed);
                 before.commit = batch.commit;
                 before.images.append(&mut batch.images);
+                before.ghosts.append(&mut batch.ghosts);
             }
             None => {
                 self.bytes.fetch_add(batch.bytes(), Relaxed);
@@ -519,6 +523,29 @@ mod tests {
         assert!(garbage.is_empty() && garbage.bytes() == 0 && db.stats().image_bytes == 0);
         assert_eq!(db.check().unwrap().tables[1].ghosts, 0, "that of b was there");
         assert_eq!(table.range(..).count(), 1);
+    }
+
+    /// Rows that are removed one by one beside a snapshot take little more than their keys.
+    #[test]
+    fn removals_that_the_same_snapshot_sees_wait_together() {
+        const ROWS: usize = 1000;
+        let db = Database::in_memory().unwrap();
+        let table = db.byte_table("t").unwrap();
+        let rows: Vec<_> = (0..ROWS as u16).map(|row| (row.to_be_bytes(), "")).collect();
+        table.put_many(&rows).unwrap();
+        let snapshot = db.snapshot().unwrap();
+        rows.iter().for_each(|(key, _)| assert!(table.remove(key).unwrap()));
+        let garbage = &table.tree.core().txns.garbage;
+        let batches: usize = Garbage::owners().map(|owner| garbage.len(owner)).sum();
+        assert!(batches < ROWS / 10, "{batches} batches");
+        assert!(garbage.bytes() < 70 * ROWS as u64, "{} bytes", garbage.bytes());
+        assert_eq!((snapshot.bytes(&table).range(..).count(), table.is_empty().unwrap()), (ROWS, true));
+        drop(snapshot);
+        let is_clear = || {
+            table.tree.core().sweep_all();
+            garbage.is_empty() && db.check().unwrap().tables[1].ghosts == 0
+        };
+        assert!(comes_true(is_clear), "{:?}", db.check());
     }
 
     /// A database with an old version of a row, a snapshot that needs it, and one that does not.

@@ -613,8 +613,11 @@ impl Txn {
         self.ended = true;
         self.release_locks();
         for (_, tree, ghost) in self.met.drain(..) {
-            // What stays, for want of space or for damage, is there for the next one.
-            let _ = tree.purge_forgotten(&ghost);
+            // What stays, for want of space or for damage, is there for the next one. If a snapshot needs this one, it mostly needs those
+            // beside it, which would be looked at by each who passes.
+            if !tree.is_seen(&ghost) {
+                let _ = tree.purge_forgotten(&ghost);
+            }
         }
         if !self.blobs.is_empty() {
             // It wrote no record of its own, so nobody saw them.
