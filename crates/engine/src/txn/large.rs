@@ -20,9 +20,10 @@ use crate::error::Result;
 use crate::lock::{Granted, KeyMode, Name, Reach};
 use crate::tree::Tree;
 use crate::txn::Txn;
+use foldhash::fast::FixedState;
 use foreshore_base::TableId;
 use foreshore_base::sync::{AtomicUsize, Ordering::Relaxed};
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::time::Duration;
 
 /// Who scans, or is restored, and has more locks than that becomes large. (Few, where tests are to meet such.)
@@ -36,7 +37,7 @@ const LOCKS_REMEMBERED: usize = if cfg!(debug_assertions) { 8 } else { 4096 };
 
 /// The names that a large transaction has locked since for one row each, and these rows: two may have one name. If it holds the gap
 /// of such a name, then because of the scan that has locked the name first, or since it has put the row into a gap that it had locked.
-pub(super) type Fresh = BTreeMap<Name, (TableId, Box<[u8]>)>;
+pub(super) type Fresh = HashMap<Name, (TableId, Box<[u8]>), FixedState>;
 
 /// How many there are for whose locks in one table something else stands: nearly always none.
 ///
@@ -90,7 +91,7 @@ impl Txn {
         let all = txns.keys.all_of(txns.slots.number(self.owner));
         if txns.keys.try_acquire(self.owner, all, KeyMode::Exclusive, Reach::NONE).is_some() {
             self.locks.push(all);
-            self.large = Some(Fresh::new());
+            self.large = Some(Fresh::default());
         }
     }
 
