@@ -13,7 +13,7 @@ use crate::tree::obstacle::{Obstacle, is_live};
 use crate::tree::single::{Intent, append_live};
 use crate::txn::{Found, Record, Spill, Txn};
 use crate::version::{Version, Writer};
-use foreshore_base::{Exclusive, Lsn, Restart, TxnId, seeded_bug};
+use foreshore_base::{Exclusive, Lsn, PageId, Restart, TxnId, seeded_bug};
 use std::ops::ControlFlow::{Break, Continue};
 use std::ops::Range;
 use std::sync::Arc;
@@ -279,13 +279,15 @@ impl Tree {
             return Err(Error::corrupt("log", "a transaction's record holds no change of a row"));
         };
         let before = if first { self.version_before(txn, key)? } else { Version(txn.author()) };
+        let mut near = change.pages().0; // where the row still is, mostly
         loop {
             self.core.log.room_to_undo()?;
             if first && seeded_bug("txn_image_dropped_early") {
                 self.drop_image(txn, key);
                 std::thread::yield_now();
             }
-            let leaf = self.latch_leaf(key)?;
+            let leaf = self.latch_leaf_near(near, key)?;
+            near = leaf.at.page.id();
             let (undoing, value) = self.undoing(leaf.at.page, change, key, old)?;
             let Some(place) = leaf::place(leaf.at.page, key, value.len())? else {
                 leaf.latch.release_unchanged();
@@ -301,7 +303,7 @@ impl Tree {
             if first {
                 self.drop_image(txn, key);
             }
-            if ghost && !self.is_purged_at_once(txn, key, version) {
+            if ghost && !self.is_purged_at_once(txn, near, key, version) {
                 txn.note_ghost(self, key, version.author());
             }
             return Ok(logged.start);
@@ -310,15 +312,11 @@ impl Tree {
 
     /// Is the ghost of a row, which `txn` had put where there was none, and which is undone, gone already? Nobody sees such a ghost, and
     /// there may be too many of them to note each.
-    fn is_purged_at_once(&self, txn: &Txn, key: &[u8], version: Version) -> bool {
+    fn is_purged_at_once(&self, txn: &Txn, mut leaf: PageId, key: &[u8], version: Version) -> bool {
         // Who goes on may have locked the gap below it, by its name.
         let may_go = txn.is_ending() || !txn.scans(self);
         let is_nobodys = version.writer() == Writer::Anyone && may_go;
-        is_nobodys
-            && matches!(
-                self.purge(Some(txn.owner), &mut txn.last_leaf(self), key, version.author()),
-                Ok(true)
-            )
+        is_nobodys && matches!(self.purge(Some(txn.owner), &mut leaf, key, version.author()), Ok(true))
     }
 
     /// The change that undoes `change`, a put, a ghost or a patch of a row in this latched leaf; and the value that the row has then.
