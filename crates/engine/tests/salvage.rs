@@ -10,7 +10,7 @@ use foreshore_io::{
     SimDisk,
     sim::{Crash, Repeat},
 };
-use losses::{lose_directory, lose_leaves, lose_newest, salvage, salvage_cut_short};
+use losses::{lose_directory, lose_last_batch, lose_leaves, lose_newest, salvage, salvage_cut_short};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -76,6 +76,26 @@ fn a_salvaged_database_may_crash() {
             assert_eq!(db.byte_table("t").unwrap().range(..).count(), 101, "{crash:?}");
         }
     }
+}
+
+/// The directory that a salvage has made is missed like any other where it loses its end, before the first checkpoint too, and a rebuild
+/// reads on in the log.
+#[test]
+fn a_salvaged_database_misses_the_end_of_its_directory() {
+    let disk = SimDisk::new(1);
+    let db = tiny().open_on(Arc::new(disk.clone())).unwrap();
+    db.byte_table("t").unwrap().put(b"old", b"v").unwrap();
+    db.close().unwrap();
+    lose_directory(&disk);
+    let db = salvage(&disk).unwrap();
+    db.byte_table("t").unwrap().put(b"new", b"v").unwrap(); // as `Sync`
+    let disk = disk.after_crash(Crash::PowerLoss, 1);
+    drop(db);
+    lose_last_batch(&disk);
+    let opened = tiny().open_on(Arc::new(disk.clone())).map(drop);
+    assert!(opened.is_err_and(|told| told.to_string().contains("its end is missing")), "a row is missing");
+    let table = salvage(&disk).unwrap().byte_table("t").unwrap();
+    assert!(table.contains(b"old").unwrap() && table.contains(b"new").unwrap());
 }
 
 /// A salvage that is cut short is done again by the next open: a large value that a row refers to stays, though the leaf with its

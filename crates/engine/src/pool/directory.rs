@@ -76,13 +76,14 @@ fn file_name(number: u64) -> String {
 }
 
 impl Directory {
-    /// Begins the directory of a new database. It is durable when this returns.
+    /// A directory that knows nothing.
+    #[cfg(test)]
     pub fn create(vfs: Arc<dyn Vfs>) -> Result<Self> {
         Self::create_with(vfs, &Loaded::default())
     }
 
     /// Writes a directory with these contents, under a number above all that exist, and removes those: for a new
-    /// database, and for one whose directory was rebuilt.
+    /// database, and for one whose directory was rebuilt. It is durable when this returns.
     pub fn create_with(vfs: Arc<dyn Vfs>, contents: &Loaded) -> Result<Self> {
         let old = numbers(&*vfs, PREFIX)?;
         let number = old.last().map_or(0, |newest| newest + 1);

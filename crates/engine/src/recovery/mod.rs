@@ -97,9 +97,10 @@ fn create(vfs: &Arc<dyn Vfs>, options: &Builder) -> Result<Recovered> {
         false => meta::begin_creation(&**vfs, &meta)?,
     }
     let extents = Extents::open(&**vfs)?;
-    let directory = Arc::new(Directory::create(vfs.clone())?);
     let incarnation = Incarnation::after(Lsn::ZERO);
-    let log = start_log(vfs, &meta, &directory, incarnation)?;
+    let begun = Loaded { incarnations: vec![incarnation], ..Loaded::default() };
+    let directory = Arc::new(Directory::create_with(vfs.clone(), &begun)?);
+    let log = Arc::new(Log::open(vfs.clone(), meta.log_options(), incarnation)?);
     // Its name may become durable although that is not known: then no other name is to be missing.
     log.hold_names(true);
     let pools = open_pools(vfs, options, &meta, &directory, &[], log.clone())?;
@@ -138,27 +139,21 @@ fn recover(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<Recover
     let stand_in = Arc::new(StandIn::default());
     let pools = open_pools(vfs, options, meta, &directory, &pages, stand_in.clone())?;
     let newest = pages.iter().max_by_key(|page| page.lsn).map(|page| (page.pid, page.lsn));
-    let Redone { end, records: redo_records, leaves, analysis } = match incarnations.is_empty() {
-        true => {
-            log::discard(&**vfs)?; // without the directory it cannot be read
-            Redone::nothing(pages, redo_lsn)
-        }
-        false => {
-            // A salvage may have been cut short before it made one.
-            if !salvaged {
-                log::ensure_first_file(&**vfs, meta.log_options(), redo_lsn)?;
-            }
-            if options.rebuild {
-                adopt_incarnations(vfs, meta, &directory, &mut incarnations, redo_lsn)?;
-            }
-            let log = StoredLog { vfs, options: meta.log_options(), incarnations: &incarnations };
-            redo::run(&pools, &stand_in, &log, redo_lsn, pages, options)?
-        }
-    };
+    // A salvage may have been cut short before it made one.
+    if !salvaged {
+        log::ensure_first_file(&**vfs, meta.log_options(), redo_lsn)?;
+    }
+    if options.rebuild {
+        adopt_incarnations(vfs, meta, &directory, &mut incarnations, redo_lsn)?;
+    }
+    let log = StoredLog { vfs, options: meta.log_options(), incarnations: &incarnations };
+    let Redone { end, records: redo_records, leaves, analysis } =
+        redo::run(&pools, &stand_in, &log, redo_lsn, pages, options)?;
     ensure_log_reaches(newest, end)?;
 
     let incarnation = Incarnation::after(end);
-    let log = start_log(vfs, meta, &directory, incarnation)?;
+    directory.append(&[Entry::Incarnation(incarnation)])?;
+    let log = Arc::new(Log::open(vfs.clone(), meta.log_options(), incarnation)?);
     stand_in.hand_over(&log)?;
     let incarnations = [incarnations, vec![incarnation]].concat();
     reserve_for_indexes()?;
@@ -244,10 +239,13 @@ fn open_directory(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<
             }
             Loaded { pages, ..loaded }
         }
-        // The log's incarnations are lost with the directory: what the leaves hold is all there is.
+        // The log's incarnations are lost with the directory: what the leaves hold is all there is. The new directory knows the first
+        // opening of the new log, so the old log must be gone before.
         Err(Error::Corrupt { .. } | Error::Incompatible { .. }) => {
-            ensure_leaves(&pages)?; // before the old directory goes
-            Loaded { redo_lsn: salvage_point(&pages), pages, incarnations: Vec::new() }
+            ensure_leaves(&pages)?; // before log and directory go
+            log::discard(&**vfs)?;
+            let redo_lsn = salvage_point(&pages);
+            Loaded { redo_lsn, pages, incarnations: vec![Incarnation::after(redo_lsn)] }
         }
         // It is perhaps whole, and what only the log holds is not to be given up for a read that failed.
         Err(error) => return Err(error),
@@ -255,9 +253,9 @@ fn open_directory(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<
     Ok((Arc::new(Directory::create_with(vfs.clone(), &loaded)?), loaded))
 }
 
-/// A directory knows the opening that made it, or is what a salvage made of leaves alone.
+/// A directory knows an opening from its beginning on.
 fn ensure_an_opening(loaded: &Loaded) -> Result<()> {
-    match loaded.incarnations.is_empty() && !is_salvaged(loaded.redo_lsn) {
+    match loaded.incarnations.is_empty() {
         true => Err(Error::corrupt("the directory journal", "it has lost all but its beginning")),
         false => Ok(()),
     }
@@ -313,17 +311,6 @@ fn ensure_log_reaches(newest: Option<(PageId, Lsn)>, end: Lsn) -> Result<()> {
 fn reserve_for_indexes() -> Result<()> {
     let what = "setting aside addresses for indexes (`ulimit -v` may leave too few)";
     foreshore_index::reserve().map_err(|e| Error::io(what, &e))
-}
-
-/// Puts `incarnation` on record, and starts the log with it.
-fn start_log(
-    vfs: &Arc<dyn Vfs>,
-    meta: &Meta,
-    directory: &Directory,
-    incarnation: Incarnation,
-) -> Result<Arc<Log>> {
-    directory.append(&[Entry::Incarnation(incarnation)])?;
-    Ok(Arc::new(Log::open(vfs.clone(), meta.log_options(), incarnation)?))
 }
 
 /// The pools over `pages`.

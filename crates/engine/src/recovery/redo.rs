@@ -68,7 +68,7 @@ pub(super) struct Redone {
 
 impl Redone {
     /// The state of these pages, with nothing redone, which the log had at `end`.
-    pub fn nothing(pages: Vec<PageEntry>, end: Lsn) -> Self {
+    fn nothing(pages: Vec<PageEntry>, end: Lsn) -> Self {
         Self { end, records: 0, leaves: Leaves::from_directory(pages), analysis: Analysis::default() }
     }
 }

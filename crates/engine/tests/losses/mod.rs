@@ -46,6 +46,21 @@ pub fn lose_directory(disk: &SimDisk) -> String {
     directory
 }
 
+/// Damages the directory's last batch (`docs/file_format.md`): the file seems to end before it.
+pub fn lose_last_batch(disk: &SimDisk) {
+    const HEAD_BYTES: usize = 16;
+    const BATCH_HEADER_BYTES: usize = 24;
+    let directory = disk.names().into_iter().find(|name| name.starts_with("directory-")).unwrap();
+    disk.corrupt(&directory, |bytes| {
+        let (mark, mut at, mut last) = (bytes[4..8].to_vec(), HEAD_BYTES, 0);
+        while bytes[at..at + 4] == mark {
+            let payload = u32::from_le_bytes(bytes[at + 4..at + 8].try_into().unwrap()) as usize;
+            (last, at) = (at, at + BATCH_HEADER_BYTES + payload.next_multiple_of(8));
+        }
+        bytes[last] ^= 1;
+    });
+}
+
 /// Opens what is left, as the last resort.
 pub fn salvage(left: &SimDisk) -> Result<Database> {
     tiny().rebuild(true).open_on(Arc::new(left.clone()))
