@@ -81,6 +81,21 @@ fn a_salvage_needs_space_for_a_log() {
     assert!(db.byte_table("t").unwrap().contains(b"k").unwrap());
 }
 
+/// A log's buffer of another length, which nobody could map, is no more in the way of a salvage than what it holds.
+#[test]
+fn a_salvage_makes_do_with_a_buffer_of_another_length() {
+    for bytes in [0, 4096, 1 << 20] {
+        let disk = SimDisk::new(1);
+        let db = open(tiny(), &disk).unwrap();
+        db.byte_table("t").unwrap().put(b"k", b"v").unwrap();
+        db.close().unwrap();
+        lose_directory(&disk);
+        disk.corrupt("ring", |ring| ring.resize(bytes, 1));
+        let db = salvage(&disk).unwrap_or_else(|e| panic!("{bytes} bytes: {e}"));
+        assert!(db.byte_table("t").unwrap().contains(b"k").unwrap());
+    }
+}
+
 /// What a power failure has left of a database with many files of the log, the older ones of which are kept to be recycled.
 fn many_files(rows: u32) -> SimDisk {
     let disk = SimDisk::new(1);

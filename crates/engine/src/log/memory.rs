@@ -34,17 +34,21 @@ pub(crate) fn ensure_buffer(vfs: &dyn Vfs) -> Result<()> {
     }
 }
 
-/// Forgets durably what the last process, or an earlier one, left in the buffer, which nobody has mapped.
-pub(super) fn clear_file(vfs: &dyn Vfs) -> Result<()> {
+/// Forgets durably what the last process, or an earlier one, left in the buffer, which nobody has mapped. One of another length, which
+/// nobody could map, gets that of the database.
+pub(super) fn clear_file(vfs: &dyn Vfs, ring_bytes: u64) -> Result<()> {
     const PIECE_BYTES: u64 = 1 << 20;
     let file = match vfs.open(NAME, Access::Buffered, false) {
         Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Unsupported) => return Ok(()),
         opened => opened,
     };
     let clear = |file: Arc<dyn File>| {
-        let (len, zeros) = (file.len()?, vec![0; PIECE_BYTES as usize]);
-        for at in (0..len).step_by(PIECE_BYTES as usize) {
-            file.write_at(&zeros[..PIECE_BYTES.min(len - at) as usize], at)?;
+        let zeros = vec![0; PIECE_BYTES as usize];
+        if file.len()? != ring_bytes {
+            file.set_len(ring_bytes)?;
+        }
+        for at in (0..ring_bytes).step_by(PIECE_BYTES as usize) {
+            file.write_at(&zeros[..PIECE_BYTES.min(ring_bytes - at) as usize], at)?;
         }
         file.sync()
     };

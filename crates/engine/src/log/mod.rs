@@ -123,8 +123,8 @@ pub(crate) fn ensure_first_file(vfs: &dyn Vfs, options: LogOptions, from: Lsn) -
 
 /// Removes the files of a log that nobody can read any more. Beside those of the log that follows they would look like a part of it,
 /// behind a gap; and so would what its buffer holds.
-pub(crate) fn discard(vfs: &dyn Vfs) -> Result<()> {
-    memory::clear_file(vfs)?;
+pub(crate) fn discard(vfs: &dyn Vfs, options: LogOptions) -> Result<()> {
+    memory::clear_file(vfs, options.ring())?;
     for name in segments::list(vfs)?.into_iter().map(segments::name) {
         vfs.remove(&name).map_err(|e| Error::io(format!("removing {name}"), &e))?;
     }

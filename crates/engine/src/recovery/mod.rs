@@ -243,7 +243,7 @@ fn open_directory(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<
         // opening of the new log, so the old log must be gone before.
         Err(Error::Corrupt { .. } | Error::Incompatible { .. }) => {
             ensure_leaves(&pages)?; // before log and directory go
-            log::discard(&**vfs)?;
+            log::discard(&**vfs, meta.log_options())?;
             let redo_lsn = salvage_point(&pages);
             Loaded { redo_lsn, pages, incarnations: vec![Incarnation::after(redo_lsn)] }
         }
