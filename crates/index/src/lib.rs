@@ -100,6 +100,9 @@ pub use map::{ByteBounds, Pinned};
 pub use node::int::IntKey;
 pub use o2::{Coupled, DumpMismatch, InnerNode, O2Stats, Optimistic, Scheme};
 pub use pool::reserve;
+#[cfg(not(shuttle))]
+#[doc(hidden)]
+pub use reclaim::is_pinned;
 pub use search::Lane;
 pub use tree::Stats;
 pub use trie::TrieStats;

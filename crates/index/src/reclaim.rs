@@ -35,6 +35,12 @@ impl std::fmt::Debug for Pin {
     }
 }
 
+/// Is this thread pinned, by whatever map? For tests of what is promised of that.
+#[cfg(not(shuttle))]
+pub fn is_pinned() -> bool {
+    imp::is_pinned()
+}
+
 impl Pin {
     /// Pins the current epoch.
     #[inline]
@@ -69,7 +75,8 @@ impl Pin {
     }
 
     /// Hands what this thread has retired to whoever collects next. It would keep up to 64 things else, also if it rests from now on.
-    /// Nothing is latched: what others retired may be given back on the way.
+    /// Memory that other threads retired may be given back on the way. That waits for nothing but the pool's locks, so the caller may
+    /// have something latched.
     pub(crate) fn hand_over(&self) {
         imp::hand_over(&self.guard);
     }
@@ -86,7 +93,32 @@ impl Pin {
 
 #[cfg(not(shuttle))]
 mod std_epoch {
-    pub use crossbeam_epoch::{Guard, pin};
+    pub use crossbeam_epoch::Guard;
+    use crossbeam_epoch::{Collector, LocalHandle};
+    use std::sync::LazyLock;
+
+    /// Our own, not the default one of the process: every 128th pin of a thread runs what anybody has retired with the same collector.
+    /// With ours that is memory to give back. What others retire may do whatever it likes, which must not be while we, or who asks us,
+    /// have something latched.
+    static COLLECTOR: LazyLock<Collector> = LazyLock::new(Collector::new);
+
+    thread_local!(static HANDLE: LocalHandle = COLLECTOR.register());
+
+    #[inline]
+    pub fn pin() -> Guard {
+        with_handle(LocalHandle::pin)
+    }
+
+    #[inline]
+    pub fn is_pinned() -> bool {
+        with_handle(LocalHandle::is_pinned)
+    }
+
+    #[inline]
+    fn with_handle<R>(ask: impl Fn(&LocalHandle) -> R) -> R {
+        // A thread that is ending has no handle any more.
+        HANDLE.try_with(&ask).unwrap_or_else(|_| ask(&COLLECTOR.register()))
+    }
 
     pub fn defer(guard: &Guard, free: impl FnOnce() + Send + 'static) {
         // SAFETY: the closure owns addresses only, and may run on any thread.

@@ -403,7 +403,7 @@ impl<K: IntKey, const F: usize> Csb<K, F> {
         unsafe { memory::give_back::<K, B, F>(address) };
     }
 
-    /// Gives back, later, a group that left the chain (M5). Nothing is latched.
+    /// Gives back, later, a group that left the chain (M5).
     ///
     /// # Safety
     /// Nothing in the tree leads to the group any more, except dead groups.

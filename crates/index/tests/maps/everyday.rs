@@ -17,6 +17,8 @@ macro_rules! for_every_map {
     };
 }
 
+pub(super) use for_every_map;
+
 /// A closure may take its time: meanwhile the process goes on to use memory again.
 #[test]
 fn nothing_is_pinned_while_a_closure_runs() {
@@ -24,19 +26,22 @@ fn nothing_is_pinned_while_a_closure_runs() {
         ($map:expr, $keys:expr) => {
             let (map, keys) = ($map, $keys);
             map.fetch_update(keys[0], |_| {
-                assert!(!crossbeam_epoch::is_pinned(), "fetch_update");
+                assert!(!is_pinned(), "fetch_update");
                 Some(1)
             });
             let make = || {
-                assert!(!crossbeam_epoch::is_pinned(), "get_or_insert_with");
+                assert!(!is_pinned(), "get_or_insert_with");
                 2
             };
             assert_eq!(map.get_or_insert_with(keys[1], make), 2);
-            map.retain(|_, _| !crossbeam_epoch::is_pinned());
+            map.retain(|_, _| !is_pinned());
             assert_eq!(map.len(), 2, "retain");
         };
     }
     for_every_map!(test);
+    let map = CsbMap::<u64, 4>::new();
+    let _pinned = map.pin();
+    assert!(is_pinned(), "or nothing is asked above");
 }
 
 thread_local!(static IMAGES_UNDER_A_PIN: std::cell::Cell<usize> = const { std::cell::Cell::new(0) });
@@ -49,7 +54,7 @@ impl IntKey for Watching {
     type Lane = u64;
 
     fn to_lane(self) -> u64 {
-        IMAGES_UNDER_A_PIN.set(IMAGES_UNDER_A_PIN.get() + usize::from(crossbeam_epoch::is_pinned()));
+        IMAGES_UNDER_A_PIN.set(IMAGES_UNDER_A_PIN.get() + usize::from(is_pinned()));
         self.0
     }
 
@@ -84,7 +89,7 @@ fn keys_in_order_are_asked_beforehand() {
 fn nothing_is_pinned_while_entries_are_waited_for() {
     fn entries<K>(key: impl Fn(u64) -> K) -> impl Iterator<Item = (K, u64)> {
         (0..100).map(move |i| {
-            assert!(!crossbeam_epoch::is_pinned(), "bulk_load");
+            assert!(!is_pinned(), "bulk_load");
             (key(i), i)
         })
     }

@@ -7,6 +7,7 @@ mod churn;
 mod common;
 mod everyday;
 mod fill;
+mod foreign;
 mod linearizable;
 mod model;
 mod prefix;
