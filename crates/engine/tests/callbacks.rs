@@ -5,6 +5,7 @@ use foreshore::{ByteTable, Database, Error, Result, TransactionBytes, Transactio
 use std::cell::Cell;
 use std::ops::ControlFlow::{self, Continue};
 use std::panic::{AssertUnwindSafe, RefUnwindSafe, UnwindSafe, catch_unwind, resume_unwind};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::channel;
 use std::thread;
@@ -325,4 +326,26 @@ fn a_row_that_panics_when_it_is_popped_stays() {
     assert!(caught.is_err(), "{caught:?}");
     assert_eq!(jobs.pop_first().unwrap().map(|row| row.1.0), Some(10));
     ensure_free("pop", &db, &table);
+}
+
+/// What the process retires by epochs may use the table when it goes: that is not while a call has leaves of the table latched, which
+/// then waited for itself.
+#[test]
+fn what_others_retire_may_use_the_table() {
+    static TABLE: OnceLock<ByteTable> = OnceLock::new();
+    let (done, is_done) = channel();
+    thread::spawn(move || {
+        let db = Database::in_memory().unwrap();
+        let table = TABLE.get_or_init(|| db.byte_table("sessions").unwrap());
+        for _ in 0..2 {
+            (0..10_000_u32).for_each(|key| table.put(&key.to_be_bytes(), &[7; 200]).unwrap());
+            for key in 0..10_000_u32 {
+                table.remove(&key.to_be_bytes()).unwrap();
+                // The leaf of this key is about to be absorbed.
+                crossbeam_epoch::pin().defer(move || table.put(&(key + 3).to_be_bytes(), b"gone"));
+            }
+        }
+        done.send(()).unwrap();
+    });
+    is_done.recv_timeout(Duration::from_secs(60)).expect("a call waits for itself");
 }
