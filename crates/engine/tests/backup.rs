@@ -307,7 +307,7 @@ fn a_failing_target_is_told_and_cleared() {
             disk.clear_faults();
             match copied {
                 Ok(_) => {}
-                Err(error @ (Error::Full { .. } | Error::Io { .. } | Error::Poisoned { .. })) => {
+                Err(error @ (Error::Full { .. } | Error::Io { .. })) => {
                     let reopened = tiny().create(false).open_on(Arc::new(disk.clone()));
                     if let Ok(copy) = reopened {
                         // Only what came after the naming can have failed then.
@@ -325,6 +325,26 @@ fn a_failing_target_is_told_and_cleared() {
         }
     }
     assert_eq!(content(&db), expected, "seed {seed}: the source");
+}
+
+/// What stops the copy has not stopped the source, and says whose it is: [`Error::Poisoned`] is the source's.
+#[test]
+fn a_failing_target_is_not_taken_for_the_source() {
+    let (_source, db) = filled(1);
+    let whole = SimDisk::new(2);
+    backup(&db, &whole).unwrap();
+    let mut told = BTreeMap::new();
+    for (event, fault) in (0..whole.events()).flat_map(|at| [(at, Fault::Eio), (at, Fault::Enospc)]) {
+        let target = SimDisk::new(2);
+        target.fail_at(event, fault, Repeat::Once);
+        match backup(&db, &target) {
+            Err(Error::Io { what, .. } | Error::Full { what }) if what.contains(&target.describe()) => {}
+            Err(error) => *told.entry(error.to_string()).or_insert(0) += 1,
+            Ok(_) => {}
+        }
+    }
+    assert!(told.is_empty(), "{told:#?}");
+    db.byte_table("bytes").unwrap().put(b"the source", b"goes on").unwrap();
 }
 
 /// A directory that holds anything is left alone.

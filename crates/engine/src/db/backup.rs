@@ -23,6 +23,7 @@ use crate::tree::Tree;
 use foreshore_base::seeded_bug;
 use foreshore_io::{DirVfs, Vfs};
 use serde::Serialize;
+use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
@@ -70,8 +71,9 @@ impl Database {
     ///
     /// Errors: [`Error::Argument`] if the path is empty; [`Error::Incompatible`] if the directory holds anything, or lies within a
     /// database's; [`Error::SnapshotTooOld`] if the rows that were changed meanwhile outgrew [`Builder::old_version_bytes`]: raise it,
-    /// or make the backup when less is written; [`Error::Corrupt`] if the source is damaged; [`Error::Full`], [`Error::Io`]; [`Error::Poisoned`] if the source stopped
-    /// accepting writes, and what is committed there is not durable. While it runs,
+    /// or make the backup when less is written; [`Error::Corrupt`] if the source is damaged; [`Error::Poisoned`] if the source stopped
+    /// accepting writes, and what is committed there is not durable; [`Error::Full`], [`Error::TooManyFiles`], [`Error::Io`], which name
+    /// the copy if they are of it: the source goes on then. While it runs,
     /// [`Database::drop_table`] gives [`Error::TableInUse`].
     ///
     /// ```
@@ -142,13 +144,14 @@ impl Database {
         let source = Source::freeze(&self.engine)?;
         // Or the copy could show what a power failure then takes from the source.
         source.snapshot.wait_durable()?;
-        let target = Database::open_with(vfs.clone(), options(self.engine.meta()?))?;
-        let copied = source.copy_into(&target, &mut progress).and_then(|copied| {
+        let in_copy = in_copy(&vfs.describe());
+        let target = Database::open_with(vfs.clone(), options(self.engine.meta()?)).map_err(&in_copy)?;
+        let copied = source.copy_into(&target, &in_copy, &mut progress).and_then(|copied| {
             if !seeded_bug("backup_named_early") {
-                target.engine.close()?; // writes everything out, durably
+                target.engine.close().map_err(&in_copy)?; // writes everything out, durably
                 target.engine.core().log.give_space(); // who opens it next may have no use for as much log
             }
-            meta::finish_backup(&*vfs).map(|()| copied)
+            meta::finish_backup(&*vfs).map(|()| copied).map_err(&in_copy)
         });
         if copied.is_err() {
             // What is left otherwise is refused by its name, and the first error is the one that counts.
@@ -186,6 +189,26 @@ pub fn ensure_beside_databases(path: &Path) -> Result<()> {
     }
 }
 
+/// Tells of an error in the copy where that is. What stopped or spoiled the copy did nothing to the source, which goes on: such an error
+/// must not advise to open the source again, or to salvage it.
+fn in_copy(place: &str) -> impl Fn(Error) -> Error + use<> {
+    let copy = format!("the copy in {place}");
+    move |error| match error {
+        Error::Full { what } => Error::Full { what: format!("{copy}: {what}") },
+        Error::TooManyFiles { what, detail, limit } => {
+            Error::TooManyFiles { what: format!("{copy}: {what}"), detail, limit }
+        }
+        Error::Io { what, kind, detail } => Error::Io { what: format!("{copy}: {what}"), kind, detail },
+        Error::Poisoned { cause } => {
+            Error::Io { what: copy.clone(), kind: io::ErrorKind::Other, detail: cause }
+        }
+        Error::Corrupt { what, detail, .. } => {
+            Error::Io { what: format!("{copy}: {what}"), kind: io::ErrorKind::InvalidData, detail }
+        }
+        named => named, // by themselves
+    }
+}
+
 /// How the copy is made: as the source was, and with nothing acknowledged before its end.
 fn options(source: Meta) -> Builder {
     Builder {
@@ -215,10 +238,15 @@ impl Source {
         })
     }
 
-    fn copy_into(&self, target: &Database, progress: &mut dyn FnMut(&Copied)) -> Result<Copied> {
+    fn copy_into(
+        &self,
+        target: &Database,
+        in_copy: &dyn Fn(Error) -> Error,
+        progress: &mut dyn FnMut(&Copied),
+    ) -> Result<Copied> {
         let mut copied = Copied { lsn: self.snapshot.at().0, ..Copied::default() };
         for table in &self.tables {
-            self.copy_table(&table.0, target, &mut copied, progress)?;
+            self.copy_table(&table.0, target, in_copy, &mut copied, progress)?;
             copied.tables += 1;
             progress(&copied);
         }
@@ -229,6 +257,7 @@ impl Source {
         &self,
         tree: &Arc<Tree>,
         target: &Database,
+        in_copy: &dyn Fn(Error) -> Error,
         copied: &mut Copied,
         progress: &mut dyn FnMut(&Copied),
     ) -> Result<()> {
@@ -249,7 +278,8 @@ impl Source {
             }
         });
         let same = TableOptions::new().index(tree.index_kind()).leaf_bytes(tree.leaf_bytes());
-        target.byte_table_with(&tree.name, same)?.bulk_load(counted)?;
+        let to = target.byte_table_with(&tree.name, same);
+        to.and_then(|to| to.bulk_load(counted)).map_err(in_copy)?;
         failed
     }
 }
