@@ -2,9 +2,12 @@
 
 #include <foreshore.h>
 #include <foreshore.h> // Once more does no harm.
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static int line_of_failure(int line, const char *what) {
   fprintf(stderr, "api.c:%d: %s\n  last message: %s\n", line, what, fs_errmsg());
@@ -400,6 +403,54 @@ static void transact_tells_whose_status_it_is(const fs_db *db, const fs_table *t
   fs_options_free(impatient);
 }
 
+// A forked process lets go of a transaction, even of one that was in another thread's call, and the parent goes on with it.
+static void a_child_frees(const fs_db *db, const fs_table *table) {
+  fs_tx *holder = NULL, *tx = NULL;
+  fs_table *held = NULL, *inside = NULL;
+  pthread_t elsewhere;
+  void *status = NULL;
+  int ended = 0;
+  EXPECT(fs_begin(db, NULL, &holder) == FS_OK && fs_tx_table(holder, table, &held) == FS_OK);
+  EXPECT(fs_begin(db, NULL, &tx) == FS_OK && fs_tx_table(tx, table, &inside) == FS_OK);
+  put(held, "held", "");
+  put(inside, "forked", "");
+  EXPECT(pthread_create(&elsewhere, NULL, status_of_put, inside) == 0);
+  poll(NULL, 0, 50); // So it is in that call by now, as a rule.
+  pid_t child = fork();
+  if (child == 0) {
+    alarm(30); // It waits for nobody.
+    fs_table_free(held);
+    fs_tx_free(tx);
+    fs_tx_free(holder);
+    _exit(0);
+  }
+  EXPECT(waitpid(child, &ended, 0) == child && ended == 0);
+  EXPECT(fs_rollback(holder) == FS_OK && pthread_join(elsewhere, &status) == 0 && *(int *)status == FS_OK);
+  EXPECT(fs_commit(tx) == FS_OK);
+  EXPECT(fs_remove(table, FS_STR("held")) == FS_OK && fs_remove(table, FS_STR("forked")) == FS_OK);
+  fs_table_free(held);
+  fs_table_free(inside);
+  fs_tx_free(holder);
+  fs_tx_free(tx);
+}
+
+static pid_t child_of_work;
+
+static int work_that_forks(const fs_tx *tx, void *context) {
+  int status = notes(tx, context);
+  child_of_work = fork();
+  return status;
+}
+
+// Work that has forked returns in both processes. It is the parent's transaction that commits.
+static void transact_in_a_child(const fs_db *db, const fs_table *table) {
+  int ended = 0;
+  int status = fs_transact(db, NULL, work_that_forks, (void *)table);
+  if (child_of_work == 0) _exit(status == FS_ARGUMENT && strstr(fs_errmsg(), "forked") ? 0 : 1);
+  EXPECT(status == FS_OK && waitpid(child_of_work, &ended, 0) == child_of_work && ended == 0);
+  EXPECT(fs_remove(table, FS_STR("noted")) == FS_OK);
+}
+
 static void snapshots(const fs_db *db, const fs_table *table) {
   fs_snapshot *snapshot = NULL;
   fs_table *before = NULL;
@@ -564,6 +615,8 @@ int main(int argc, char **argv) {
   rows_popped(db, table);
   transact(db, table);
   transact_tells_whose_status_it_is(db, table);
+  a_child_frees(db, table);
+  transact_in_a_child(db, table);
   snapshots(db, table);
   prepared(db, table);
   backups(db, table, argv[1]);

@@ -421,12 +421,14 @@ int fs_rollback(const fs_tx *tx);
 int fs_prepare(const fs_tx *tx,
                fs_bytes gid);
 
-// Frees a transaction; one that is still running is rolled back, and its tables give FS_ENDED.
+// Frees a transaction; one that is still running is rolled back, and its tables give FS_ENDED. In a process that was forked since,
+// it goes on in the parent.
 void fs_tx_free(fs_tx *tx);
 
 // Runs `work` in a transaction and commits it; runs it again, in a new one, as long as the transaction loses against another:
 // a call of it gives a retryable status, and `work` returns that. So `work` should have no effects beside the transaction's, and
-// free what it made. Returns what `work` did, or why the commit failed. `options` may be NULL.
+// free what it made. Returns what `work` did, or why the commit failed. `options` may be NULL. If `work` forks and returns in the child
+// too, nothing is committed or rolled back there, and FS_OK becomes FS_ARGUMENT.
 //
 // It does not return while somebody keeps a lock that `work` needs, be it a transaction that this very thread has begun.
 int fs_transact(const fs_db *db,

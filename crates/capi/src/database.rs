@@ -10,10 +10,19 @@ use foreshore_bindings::{TableHandle, backup, open, table_options};
 use std::ffi::{OsStr, c_char, c_int};
 use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
+use std::process;
 
 /// An open database.
 pub struct Db {
     pub(crate) database: Database,
+    /// Whose it is: who forks later keeps it.
+    pub(crate) process: u32,
+}
+
+impl Db {
+    fn new(database: Database) -> Self {
+        Self { database, process: process::id() }
+    }
 }
 
 /// Opens the database in the directory `path`, creating it if there is none; ":memory:" makes one in memory. `options` may
@@ -32,7 +41,7 @@ pub extern "C" fn fs_open(
         // SAFETY: C promises a terminated string, or NULL.
         let path = OsStr::from_bytes(unsafe { c_str(path, "path")? }.to_bytes());
         let database = open(path.as_ref(), Options::pairs(options))?;
-        give(out, Db { database });
+        give(out, Db::new(database));
         Ok(())
     })
 }
@@ -205,7 +214,7 @@ mod tests {
         assert_eq!(fs_open(name.as_ptr(), None, None), FS_ARGUMENT);
         assert!(!path.exists());
 
-        let db = Db { database: Database::in_memory().unwrap() };
+        let db = Db::new(Database::in_memory().unwrap());
         assert_eq!(fs_open_table(Some(&db), c"t".as_ptr(), None, None), FS_ARGUMENT);
         assert!(db.database.tables().unwrap().is_empty());
 

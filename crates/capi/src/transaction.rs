@@ -9,17 +9,25 @@ use foreshore::Savepoint;
 use foreshore_bindings::{TransactionHandle, Unattached, transact, transaction_options};
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
+use std::process;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A read-write transaction: what it does happens as a whole or not at all, and as if nobody else were there.
 pub struct Tx {
     handle: TransactionHandle,
+    /// As its database's.
+    process: u32,
     savepoints: Mutex<Savepoints>,
 }
 
 impl Tx {
-    fn new(handle: TransactionHandle) -> Self {
-        Self { handle, savepoints: Mutex::default() }
+    fn new(handle: TransactionHandle, process: u32) -> Self {
+        Self { handle, process, savepoints: Mutex::default() }
+    }
+
+    /// Is this a process that was forked since? It may let go of the transaction, and no more: the parent goes on with it.
+    fn is_parents(&self) -> bool {
+        self.process != process::id()
     }
 
     /// Held as long as the transaction is asked for its place, or goes back to one: so their order is that of their numbers.
@@ -70,8 +78,9 @@ pub extern "C" fn fs_begin(
     guard(|| {
         let out = there(out, "out")?;
         let options = transaction_options(Options::pairs(options))?;
-        let handle = TransactionHandle::begin(&there(db, "db")?.database, options)?;
-        give(out, Tx::new(handle));
+        let db = there(db, "db")?;
+        let handle = TransactionHandle::begin(&db.database, options)?;
+        give(out, Tx::new(handle, db.process));
         Ok(())
     })
 }
@@ -150,11 +159,14 @@ pub extern "C" fn fs_prepare(tx: Option<&Tx>, gid: Bytes) -> c_int {
     })
 }
 
-/// Frees a transaction; one that is still running is rolled back, and its tables give FS_ENDED.
+/// Frees a transaction; one that is still running is rolled back, and its tables give FS_ENDED. In a process that was forked since,
+/// it goes on in the parent.
 #[unsafe(no_mangle)]
 pub extern "C" fn fs_tx_free(tx: Option<Box<Tx>>) {
     guard_end(|| {
+        // In a forked process not even whether it is running can be asked: it may be in a call of a thread that is not there.
         if let Some(tx) = &tx
+            && !tx.is_parents()
             && tx.handle.is_running()
         {
             let _ = tx.handle.rollback();
@@ -169,7 +181,8 @@ pub type Work = Option<extern "C" fn(tx: *const Tx, context: *mut c_void) -> c_i
 
 /// Runs `work` in a transaction and commits it; runs it again, in a new one, as long as the transaction loses against another:
 /// a call of it gives a retryable status, and `work` returns that. So `work` should have no effects beside the transaction's, and
-/// free what it made. Returns what `work` did, or why the commit failed. `options` may be NULL.
+/// free what it made. Returns what `work` did, or why the commit failed. `options` may be NULL. If `work` forks and returns in the child
+/// too, nothing is committed or rolled back there, and FS_OK becomes FS_ARGUMENT.
 ///
 /// It does not return while somebody keeps a lock that `work` needs, be it a transaction that this very thread has begun.
 #[unsafe(no_mangle)]
@@ -183,9 +196,16 @@ pub extern "C" fn fs_transact(
         let (db, work) = (there(db, "db")?, there(work, "work")?);
         let options = transaction_options(Options::pairs(options))?;
         let run = |handle: &TransactionHandle| {
-            let tx = Tx::new(handle.clone());
+            let tx = Tx::new(handle.clone(), db.process);
             forget_losses();
-            match work(&tx, context) {
+            let status = work(&tx, context);
+            if tx.is_parents() {
+                handle.forget();
+            }
+            match status {
+                FS_OK if tx.is_parents() => {
+                    Err(Failure::argument("`work` has forked, and this is the child"))
+                }
                 FS_OK => Ok(FS_OK),
                 status => Err(Failure::returned(status, handle.number())),
             }
@@ -215,7 +235,8 @@ mod tests {
     fn savepoints_of_a_long_loop_take_no_memory() {
         let db = Database::in_memory().unwrap();
         let table = TableHandle::latest(db.byte_table("t").unwrap());
-        let tx = Tx::new(TransactionHandle::begin(&db, TransactionOptions::new()).unwrap());
+        let handle = TransactionHandle::begin(&db, TransactionOptions::new()).unwrap();
+        let tx = Tx::new(handle, process::id());
         let inside = table.within(&tx.handle);
         let (first, mut last) = (savepoint(&tx), 0);
         for _ in 0..100 {
