@@ -4,7 +4,7 @@
 //! loses at most the seed it was at; `--resume` goes on behind the greatest seed of each target. Many targets take a seed of its own for
 //! each round, counting up from theirs: the next one begins behind those. What failed is repeated with the target's command and that seed.
 
-use crate::step::{Cargo, Ran, choose};
+use crate::step::{Cargo, Ran, Tests, choose};
 use comfy_table::{Table, presets};
 use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};
@@ -95,7 +95,8 @@ enum Outcome {
 impl Outcome {
     fn of(ran: &Ran) -> Self {
         match ran.status {
-            Some(status) if status.success() => Self::Passed,
+            // What runs no test proves nothing, however often.
+            Some(status) if status.success() && ran.tests != Tests::default() => Self::Passed,
             Some(_) => Self::Failed,
             None => Self::Hung,
         }
@@ -113,16 +114,19 @@ pub fn run(options: &Options) -> io::Result<bool> {
     let duration = duration.map_err(|e| io::Error::other(format!("--hours: {e}")))?;
     let deadline = Instant::now().checked_add(duration);
     let deadline = deadline.ok_or_else(|| io::Error::other("--hours: no clock counts so many"))?;
-    while Instant::now() < deadline {
-        for target in &targets {
-            let seed = ledger.next_seed(target.name).unwrap_or(options.seed);
-            let entry = torture(target, seed, &commit, &ledger)?;
-            println!("{} seed {seed}: {:?} after {:.1} s", entry.target, entry.outcome, entry.seconds);
-            ledger.append(entry)?;
-        }
+    for target in in_turn(&targets, || Instant::now() < deadline) {
+        let seed = ledger.next_seed(target.name).unwrap_or(options.seed);
+        let entry = torture(target, seed, &commit, &ledger)?;
+        println!("{} seed {seed}: {:?} after {:.1} s", entry.target, entry.outcome, entry.seconds);
+        ledger.append(entry)?;
     }
     ledger.summary(options.seed);
     Ok(ledger.findings().next().is_none())
+}
+
+/// Each target, over and over, while there is time: that is asked before each one.
+fn in_turn<T>(targets: &[T], mut is_time: impl FnMut() -> bool) -> impl Iterator<Item = &T> {
+    targets.iter().cycle().take_while(move |_| is_time())
 }
 
 /// Compiles all targets, so that a seed's time is its own and a compile error is no finding.
@@ -254,10 +258,30 @@ fn read(text: &str) -> io::Result<Vec<Entry>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::process::ExitStatus;
 
     fn entry(target: &str, seed: u64, outcome: Outcome) -> Entry {
         let (target, commit) = (target.to_owned(), "abc".to_owned());
         Entry { target, seed, rounds: 5, seconds: 1.5, outcome, commit, log: None }
+    }
+
+    #[test]
+    fn no_seed_begins_after_the_end() {
+        let mut left = 4;
+        let is_time = || {
+            left -= 1;
+            left >= 0
+        };
+        assert_eq!(in_turn(&["a", "b", "c"], is_time).collect::<Vec<_>>(), [&"a", &"b", &"c", &"a"]);
+    }
+
+    #[test]
+    fn a_seed_that_tests_nothing_is_a_finding() {
+        let ran = |passed| {
+            let (status, tests) = (Some(ExitStatus::default()), Tests { passed, failed: 0 });
+            Outcome::of(&Ran { status, tests, failed: Vec::new(), took: Duration::ZERO })
+        };
+        assert_eq!((ran(0), ran(3)), (Outcome::Failed, Outcome::Passed));
     }
 
     #[test]
