@@ -92,6 +92,9 @@ pub fn write_end(out: &mut impl Write) -> Outcome {
     Ok(out.write_all(b"DATA=END\n")?)
 }
 
+/// What is wrong with a dump that has been on Windows.
+const CR_LF: &str = "the dump's lines end with CR LF, as Windows has it; tr -d '\\r' takes the CR away";
+
 /// The header of one table in a dump.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Header {
@@ -119,8 +122,7 @@ impl<R: BufRead> Reader<R> {
             return Ok(None);
         }
         if self.line == b"VERSION=3\r" {
-            return Err(self
-                .wrong("the dump's lines end with CR LF, as Windows has it; tr -d '\\r' takes the CR away"));
+            return Err(self.wrong(CR_LF));
         }
         if self.line != b"VERSION=3" {
             return Err(self.wrong("a dump begins with VERSION=3"));
@@ -133,6 +135,9 @@ impl<R: BufRead> Reader<R> {
             let text = std::str::from_utf8(&self.line).map_err(|_| self.wrong("a header is text"))?;
             match text.split_once('=').unwrap_or((text, "")) {
                 ("HEADER", "END") => return Ok(Some(header)),
+                ("HEADER", "END\r") | ("format", "print\r" | "bytevalue\r") => {
+                    return Err(self.wrong(CR_LF));
+                }
                 ("format", "print") => header.format = Format::Print,
                 ("format", "bytevalue") => header.format = Format::Bytevalue,
                 ("format", _) => return Err(self.wrong("format is print or bytevalue")),
@@ -292,6 +297,8 @@ mod tests {
         for (dump, complaint) in [
             ("hello\n".to_string(), "line 1: a dump begins"),
             (header.replace('\n', "\r\n"), "line 1: the dump's lines end with CR LF"),
+            ("VERSION=3\nHEADER=END\r\n k\r\n v\r\n".to_string(), "line 2: the dump's lines end with CR LF"),
+            ("VERSION=3\nformat=print\r\n".to_string(), "line 2: the dump's lines end with CR LF"),
             ("VERSION=3\nformat=print\n".to_string(), "ends inside a header"),
             (format!("{header} k\n v\n"), "incomplete"),
             (format!("{header} k\nDATA=END\n"), "line 5: the last key has no value"),
