@@ -1,6 +1,8 @@
 //! The O2-Tree paper's Figures 4 to 8 and 10: key-value stores beside each other, each run a process of its own.
 
-use crate::frame::{Drawn, Figure, LabError, Panel, Paper, Scale, Settings, Source, Tell, Verdict, median};
+use crate::frame::{
+    Drawn, Figure, LabError, OF_FLIGHTS, Panel, Paper, Scale, Settings, Source, Tell, Verdict, median,
+};
 use crate::peers::{Missing, Subject, Versions, listed};
 
 const DIFFERS: &str = "Foreshore logs every operation and the paper's stores had no log: all run in their relaxed mode, where nothing is promised about the newest writes. Keys are 32 bits, values 8 bytes. Rows are fewer, and much of them fits into caches: half a million of the paper's 20 million in Figure 4, a quarter of a million in Figure 5, a million of 20 in Figure 6, half a million a thread of 2.5 in Figures 7 and 8. Paper: Berkeley DB 5, Kyoto Cabinet, LevelDB of 2012; here Debian's, and stores of today.";
@@ -48,7 +50,7 @@ pub const FIGURES: &[Figure] = &[
         draw: growing_mixes,
     },
     Figure {
-        name: "o2-fig10",
+        name: OF_FLIGHTS,
         paper: Paper::O2Tree,
         title: "O2-Tree Figure 10: loading real rows, by threads",
         found: "Loading flight statistics, the stores are comparable; the O2-Tree's store is ahead.",

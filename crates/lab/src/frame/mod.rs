@@ -12,6 +12,7 @@ mod timing;
 
 pub use figure::{Drawn, Figure, LabError, Panel, Paper, Scale, Series, Source, Tell, Verdict};
 pub use host::Host;
+pub(crate) use settings::OF_FLIGHTS;
 pub use settings::Settings;
 pub use table::text_table;
 pub(crate) use timing::{median, rounds, span_s};

@@ -3,6 +3,9 @@
 use crate::peers::Programs;
 use std::path::PathBuf;
 
+/// The figure that loads tables of flights.
+pub(crate) const OF_FLIGHTS: &str = "o2-fig10";
+
 /// How to draw a figure. All random choices descend from `seed`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -14,7 +17,7 @@ pub struct Settings {
     pub threads_max: usize,
     /// What is run to measure whole engines.
     pub programs: Programs,
-    /// Tables of flights, for the figure that loads real rows.
+    /// Tables of flights, for the figure that loads real rows (`o2-fig10`).
     pub flights: Vec<PathBuf>,
 }
 
@@ -45,12 +48,14 @@ impl Settings {
         threads
     }
 
-    /// The command that draws `figure` with these settings, in the folder of the tables of flights, if there are any.
+    /// The command that draws `figure` with these settings, in the folder of the tables of flights, if it loads any.
     pub fn command(&self, figure: &str) -> String {
         let quick = if self.quick { " --quick" } else { "" };
         let names: Vec<_> = self.flights.iter().filter_map(|file| file.file_name()?.to_str()).collect();
-        let flights =
-            if names.is_empty() { String::new() } else { format!(" --flights {}", names.join(",")) };
+        let flights = match figure {
+            OF_FLIGHTS if !names.is_empty() => format!(" --flights {}", names.join(",")),
+            _ => String::new(),
+        };
         format!("foreshore lab {figure} --seed {} --threads {}{quick}{flights}", self.seed, self.threads_max)
     }
 }
@@ -76,5 +81,6 @@ mod tests {
         let settings = Settings { flights, quick: true, ..settings };
         let expected = "foreshore lab o2-fig10 --seed 7 --threads 2 --quick --flights a.csv.gz,b.csv";
         assert_eq!(settings.command("o2-fig10"), expected);
+        assert_eq!(settings.command("o2-fig4"), "foreshore lab o2-fig4 --seed 7 --threads 2 --quick");
     }
 }
