@@ -183,9 +183,9 @@ fn time_mix<S: Store>(
             done: Done { thread, operations: 0 },
         })
     };
-    let Timed { ops, seconds, latency_ns, latency_ns_max, tallies, rates } =
+    let Timed { ops, seconds, latency_ns, latency_ns_max, tallies, runs } =
         timed::run(spec.threads, limits, worker, progress)?;
-    Ok((Timed { ops, seconds, latency_ns, latency_ns_max, tallies: Vec::new(), rates }, tallies))
+    Ok((Timed { ops, seconds, latency_ns, latency_ns_max, tallies: Vec::new(), runs }, tallies))
 }
 
 /// What one thread of a mix does, in order: the same however often it is drawn.

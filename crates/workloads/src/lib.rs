@@ -27,6 +27,7 @@ pub mod store;
 pub mod survey;
 mod threads;
 mod timed;
+mod together;
 pub mod tpcc;
 pub mod tx;
 mod tx_batch;

@@ -10,6 +10,7 @@ use crate::memory;
 use crate::random::Random;
 use crate::spec::THREADS_MAX;
 use crate::timed::{self, Limits, Timed, Worker};
+use crate::together;
 use crate::tx::{Client, KEY_BYTES, TxSpec};
 use crate::tx_report::{Columns, Setting, TxReport};
 use crate::tx_run::Tally;
@@ -195,11 +196,12 @@ struct Phase {
 }
 
 impl Phase {
-    /// Each in its own time: a writer may end long after the readers.
+    /// Readers and writers each in their own time: a writer may end long after the readers.
     fn of(timed: Timed<Part>) -> Self {
         let rate = |is_reader| {
-            let parts = timed.tallies.iter().zip(&timed.rates);
-            parts.filter(|(part, _)| part.is_reader == is_reader).map(|(_, rate)| rate).sum()
+            let parts = timed.tallies.iter().zip(&timed.runs);
+            let own = parts.filter(|(part, _)| part.is_reader == is_reader).map(|(_, run)| *run);
+            together::rate(&own.collect::<Vec<_>>())
         };
         let aborts = timed.tallies.iter().map(|part| part.aborts).sum();
         Self { read_tps: rate(true), write_tps: rate(false), aborts }
@@ -251,5 +253,17 @@ mod tests {
         let limits = |thread| Limits { calls: if thread == 0 { 10 } else { 1 }, seconds: f64::MAX };
         let phase = Phase::of(timed::run(2, limits, worker, &|_| {}).unwrap());
         assert!(phase.read_tps > 10.0, "{}", phase.read_tps); // all in all it is 5 a second
+    }
+
+    /// A reader that is done in no time counts for no more than it did while the other still reads.
+    #[test]
+    fn readers_are_timed_together() {
+        let worker = |thread: u64| {
+            let client = Sleeper(Duration::from_millis(if thread == 0 { 1 } else { 300 }));
+            Ok(Role { client, is_reader: true })
+        };
+        let limits = |thread| Limits { calls: if thread == 0 { 10 } else { 1 }, seconds: f64::MAX };
+        let phase = Phase::of(timed::run(2, limits, worker, &|_| {}).unwrap());
+        assert!(phase.read_tps <= 11.0 / 0.3, "{}", phase.read_tps);
     }
 }

@@ -6,6 +6,7 @@
 use crate::kv::{BenchError, Progress, Tell};
 use crate::latencies::{Histogram, histogram, micros};
 use crate::threads::{self, Gate};
+use crate::together::{self, Run};
 use crossbeam_utils::CachePadded;
 use quanta::Clock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -46,8 +47,8 @@ pub(crate) struct Timed<T = ()> {
     pub latency_ns_max: u64,
     /// What each thread had to tell, in no order.
     pub tallies: Vec<T>,
-    /// Operations a second of each thread, in the same order, from its own start to its own end.
-    pub rates: Vec<f64>,
+    /// What each thread did and when, in the same order.
+    pub runs: Vec<Run>,
 }
 
 /// How much one thread may do.
@@ -198,21 +199,23 @@ impl<T> Timed<T> {
     /// Adds the parts up: from the first thread's start to the last one's end.
     fn new(parts: Vec<Part<T>>, clock: &Clock) -> Self {
         let started_raw = parts.iter().map(|part| part.started_raw).min().unwrap_or(0);
-        let ended_raw = parts.iter().map(|part| part.ended_raw).max().unwrap_or(0);
-        let seconds = |from, to| clock.delta_as_nanos(from, to) as f64 / 1e9;
+        let since = |raw| clock.delta(started_raw, raw);
+        let run = |part: &Part<T>| Run {
+            ops: part.ops,
+            began: since(part.started_raw),
+            ended: since(part.ended_raw),
+        };
+        let runs: Vec<_> = parts.iter().map(run).collect();
         let mut latency_ns = histogram();
         for part in &parts {
             latency_ns.add(&part.latency_ns).expect("the same bounds");
         }
         Self {
             ops: parts.iter().map(|part| part.ops).sum(),
-            seconds: seconds(started_raw, ended_raw),
+            seconds: together::seconds(&runs),
             latency_ns,
             latency_ns_max: parts.iter().map(|part| part.latency_ns_max).max().unwrap_or(0),
-            rates: parts
-                .iter()
-                .map(|part| part.ops as f64 / seconds(part.started_raw, part.ended_raw))
-                .collect(),
+            runs,
             tallies: parts.into_iter().map(|part| part.tally).collect(),
         }
     }

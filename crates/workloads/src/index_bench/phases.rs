@@ -8,6 +8,7 @@ use crate::kv::BenchError;
 use crate::memory;
 use crate::random::Random;
 use crate::threads::{self, Gate};
+use crate::together::{self, Run};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -145,6 +146,7 @@ impl Plan {
         operation: impl Fn(&mut Random, &mut Own) -> Result<(), WrongAnswer> + Sync,
     ) -> Result<(f64, Vec<Own>), BenchError> {
         let (gate, stop) = (&Gate::new(self.threads), &AtomicBool::new(false));
+        let start = Instant::now();
         std::thread::scope(|s| {
             let operation = &operation;
             let threads = threads::start(s, gate, |thread| {
@@ -153,24 +155,23 @@ impl Plan {
                 let mut random = Random::new(self.seed, thread);
                 move || {
                     let all_are_there = gate.pass();
-                    let mut done = 0u64;
+                    let began = start.elapsed();
+                    let mut ops = 0;
                     while all_are_there && !stop.load(Relaxed) {
                         for _ in 0..BATCH {
                             operation(&mut random, &mut own)?;
                         }
-                        done += BATCH;
+                        ops += BATCH;
                     }
-                    Ok((done, own))
+                    Ok((Run { ops, began, ended: start.elapsed() }, own))
                 }
             })?;
-            let start = Instant::now();
             std::thread::sleep(self.duration);
             stop.store(true, Relaxed);
-            let ended: Result<Vec<(u64, Own)>, WrongAnswer> =
+            let ended: Result<Vec<(Run, Own)>, WrongAnswer> =
                 threads.into_iter().map(|t| t.join().expect("a measuring thread")).collect();
-            let seconds = start.elapsed().as_secs_f64();
-            let (done, known): (Vec<u64>, _) = ended?.into_iter().unzip();
-            Ok((done.iter().sum::<u64>() as f64 / seconds, known))
+            let (runs, known): (Vec<_>, _) = ended?.into_iter().unzip();
+            Ok((together::rate(&runs), known))
         })
     }
 }
@@ -271,6 +272,7 @@ mod tests {
     use super::super::shared::visit_rising;
     use super::*;
     use std::collections::BTreeMap;
+    use std::sync::atomic::AtomicU64;
     use std::sync::{Mutex, MutexGuard};
 
     /// A map that loses an entry when nothing looks at it any more but the check.
@@ -312,6 +314,30 @@ mod tests {
         let plan = Plan { options: Options::default(), n: 1000, threads: 2, duration, seed: 1 };
         let found = plan.concurrent(&Forgetful::default(), U64Keys, &mut |_| {});
         assert!(matches!(&found, Err(BenchError::Wrong(what)) if what.starts_with("check: ")), "{found:?}");
+    }
+
+    /// The rate is no higher than what was done in the time between the first operation and the last.
+    #[test]
+    fn what_threads_do_before_the_main_one_goes_on_is_in_their_time() {
+        let duration = Duration::from_micros(100);
+        let plan = Plan { options: Options::default(), n: 1000, threads: 16, duration, seed: 1 };
+        for _ in 0..50 {
+            let origin = Instant::now();
+            let (ops, first, last) = (AtomicU64::new(0), AtomicU64::new(u64::MAX), AtomicU64::new(0));
+            let (rate, _) = plan
+                .timed(|_, _| {
+                    let now = origin.elapsed().as_nanos() as u64;
+                    first.fetch_min(now, Relaxed);
+                    last.fetch_max(now, Relaxed);
+                    ops.fetch_add(1, Relaxed);
+                    Ok(())
+                })
+                .unwrap();
+            // On a busy machine the time may be over before anything was done.
+            let seconds = last.into_inner().saturating_sub(first.into_inner()) as f64 / 1e9;
+            let ops = ops.into_inner() as f64;
+            assert!(rate * seconds <= 1.001 * ops, "{rate} a second, {ops} in {seconds} s");
+        }
     }
 
     #[test]

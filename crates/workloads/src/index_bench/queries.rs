@@ -8,6 +8,7 @@ use super::{PhaseResult, WrongAnswer, wrong};
 use crate::kv::BenchError;
 use crate::random::{Permutation, Random};
 use crate::threads;
+use crate::together::{self, Run};
 use crate::zipf::Zipf;
 use foreshore_index::{IntKey, PackedLane, StaticMap};
 use std::time::Instant;
@@ -155,21 +156,23 @@ impl Plan {
         phase: &str,
         query: impl Fn(&Queries<K>, usize) -> bool + Sync,
     ) -> Result<f64, BenchError> {
-        let rates = threads::run(drawn.len(), |thread| {
+        let start = Instant::now();
+        let runs = threads::run(drawn.len(), |thread| {
             let queries = &drawn[thread as usize];
-            let start = Instant::now();
-            let mut done = 0;
-            while start.elapsed() < self.duration {
+            let began = start.elapsed();
+            let (mut done, mut now) = (0, began);
+            while now - began < self.duration {
                 for at in 0..ROUND {
                     if !query(queries, done / QUERIES + at) {
                         return wrong(phase, "a query had the wrong answer");
                     }
                 }
                 done += ROUND * QUERIES;
+                now = start.elapsed();
             }
-            Ok(done as f64 / start.elapsed().as_secs_f64())
+            Ok(Run { ops: done as u64, began, ended: now })
         })?;
-        Ok(rates.into_iter().sum::<Result<f64, WrongAnswer>>()?)
+        Ok(together::rate(&runs.into_iter().collect::<Result<Vec<_>, WrongAnswer>>()?))
     }
 
     /// Lookups in batches, of a map that can.
@@ -194,6 +197,7 @@ mod tests {
     use super::super::Options;
     use super::super::keys::U64Keys;
     use super::*;
+    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
     use std::time::Duration;
 
     /// They are drawn beforehand, all of them: many threads would have taken all memory.
@@ -209,6 +213,30 @@ mod tests {
             (queries.keys.len(), queries.keys(drawn_for(1000) * 3 + 1).len()),
             (1048 * QUERIES, QUERIES)
         );
+    }
+
+    /// A thread that is done in no time counts for no more than it did while the other still asks.
+    #[test]
+    fn threads_are_timed_together() {
+        const PAUSE: Duration = Duration::from_millis(200);
+        let plan = Plan {
+            options: Options::default(),
+            n: 1000,
+            threads: 2,
+            duration: Duration::from_millis(1),
+            seed: 1,
+        };
+        let (is_first, batches) = (AtomicBool::new(true), AtomicU64::new(0));
+        let query = |_: &Queries<u64>, _| {
+            batches.fetch_add(1, Relaxed);
+            if is_first.swap(false, Relaxed) {
+                std::thread::sleep(PAUSE);
+            }
+            true
+        };
+        let rate = plan.queries(U64Keys, "lookup", query).unwrap();
+        let asked = batches.into_inner() * QUERIES as u64;
+        assert!(rate <= asked as f64 / PAUSE.as_secs_f64(), "{rate} a second, {asked} in all");
     }
 
     /// No entry is left out, as it would be where two ranks meet in one.
