@@ -1,7 +1,7 @@
 //! The experiment on the engine: puts, gets and scans of small rows in tables with leaves of each size.
 //!
 //! Everything is in memory and nobody waits for a device, so the figures are the processor's. Databases take turns, as maps do
-//! in `calibrate`; every answer is checked.
+//! in `calibrate`; every row that is got is checked, and of every scan the first key.
 
 use crate::failure::{Failure, Outcome};
 use foreshore::{ByteTable, Database, Durability};

@@ -7,7 +7,7 @@
 //!
 //! Scans know their length, and a map that can make use of that is told it (`IntMap::scan`); others hand out an iterator.
 //!
-//! Every answer is checked: lookups against the value that belongs to the key, scans against order and values, and the
+//! Every answer is checked: lookups against the value that belongs to the key, scans against order and the sum of their values, and the
 //! structure by its own `check()` at the end. `BTreeMap` runs on one thread whatever is asked, being the yardstick of
 //! the ratios, not a concurrent map.
 
@@ -15,6 +15,7 @@ mod args;
 mod keys;
 mod phases;
 mod queries;
+mod scans;
 mod shared;
 mod yardstick;
 
