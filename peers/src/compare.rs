@@ -30,7 +30,7 @@ pub struct Options {
     #[arg(long, value_delimiter = ',', default_value = "1,2")]
     threads: Vec<usize>,
     /// Turns
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
     repeats: u64,
     /// Where the stores may live
     #[arg(long)]
@@ -354,4 +354,23 @@ fn write_results(options: &Options, dir: &Path, cells: &[Cell], host: &str) -> R
     std::fs::write(dir.join(format!("{}.txt", options.name)), told(cells))?;
     std::fs::write(dir.join("host.txt"), format!("{host}load after: {}\n", host::load()))?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        _options: Options,
+    }
+
+    /// It would say that it wrote results, and have none.
+    #[test]
+    fn no_turns_are_refused() {
+        let takes = |repeats| Line::try_parse_from(["compare", "--dir", ".", "--repeats", repeats]).is_ok();
+        assert!(takes("1") && !takes("0"));
+    }
 }

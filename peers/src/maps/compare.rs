@@ -42,7 +42,7 @@ pub struct Options {
     #[arg(long, default_value_t = 2.0)]
     seconds: f64,
     /// Turns
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
     repeats: u64,
     /// Run all others in huge pages too, as Foreshore's structures always are
     #[arg(long)]
@@ -255,5 +255,14 @@ mod tests {
         let subjects = subjects(&Line::parse_from(line).options);
         let runs: Vec<_> = subjects.iter().map(|run| (run.structure.as_str(), run.threads)).collect();
         assert_eq!(runs, [(YARDSTICK, 1), ("bplus", 2), ("scc", 2), ("bplus", 4), ("scc", 4)]);
+    }
+
+    /// It would say that it wrote results, and have none.
+    #[test]
+    fn no_turns_are_refused() {
+        let takes = |repeats| {
+            Line::try_parse_from(["compare-index", "--foreshore", "foreshore", "--repeats", repeats]).is_ok()
+        };
+        assert!(takes("1") && !takes("0"));
     }
 }
