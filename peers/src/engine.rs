@@ -222,17 +222,15 @@ impl Engine {
         if self.means().transactions.is_some() {
             return Ok(());
         }
-        Err(BenchError::Usage(format!(
-            "{} has no transactions for this; it runs kv, mix, and ycsb a to e",
-            self.name()
-        )))
+        let runs = if self == Self::Sled { "kv" } else { "kv, mix, rows, and ycsb a to e" };
+        Err(BenchError::Usage(format!("{} has no transactions for this; it runs {runs}", self.name())))
     }
 
     /// Why it does not run this benchmark.
     pub fn not_here(self, bench: &str) -> BenchError {
         let name = self.name();
         BenchError::Usage(if self.is_built() {
-            format!("{name} does not run `bench {bench}`; `peers engines` shows what each engine runs")
+            format!("{name} does not run `bench {bench}`; peers/README.md shows what each engine runs")
         } else {
             format!(
                 "this build has no {name}: run `peers/setup {name}`, then build with `--features {name}`, or `all`"
@@ -303,4 +301,21 @@ pub fn list(built_only: bool) {
     println!(
         "An engine that is not built: `peers/setup ENGINE`, then build with `--features ENGINE`, or `all`."
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As the table in `README.md` has it.
+    #[test]
+    fn engines_without_transactions_say_what_they_run() {
+        let refused = |engine: Engine| engine.must_have_transactions().unwrap_err().to_string();
+        assert!(refused(Engine::Sled).ends_with("sled has no transactions for this; it runs kv"));
+        for engine in [Engine::Kyoto, Engine::Leveldb] {
+            let told = refused(engine);
+            assert!(told.ends_with("it runs kv, mix, rows, and ycsb a to e"), "{told}");
+        }
+        assert!(Engine::Lmdb.not_here("kv").to_string().contains("peers/README.md"));
+    }
 }
