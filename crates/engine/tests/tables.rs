@@ -1,4 +1,4 @@
-//! Tables come and go beside everything else: transactions with savepoints, prepared ones, large values, cursors, snapshots,
+//! Tables come and go, and get other names, beside everything else: transactions with savepoints, prepared ones, large values, cursors, snapshots,
 //! checks, backups, aborts.
 //!
 //! Every transaction changes rows in pairs, the same value under `a…` and `b…` of one table; whatever a reader sees at one
@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 const NAMES: [&str; 4] = ["ash", "birch", "cedar", "dogwood"];
 const PAIRS: usize = 40;
-/// One drops tables, one reads snapshots, one checks, aborts and makes backups, the others change rows.
+/// One drops and renames tables, one reads snapshots, one checks, aborts and makes backups, the others change rows.
 const THREADS: usize = 7;
 const DROPS: usize = 0;
 const READS: usize = 1;
@@ -155,8 +155,14 @@ fn step(db: &Database, role: usize, rng: &mut Rng, gids: &AtomicU64) -> Result<(
     match role {
         DROPS => {
             thread::sleep(Duration::from_millis(rng.below(30) as u64));
-            let name = NAMES[rng.below(NAMES.len())];
-            db.drop_table(name).map(drop)
+            let [name, other] = [(); 2].map(|()| NAMES[rng.below(NAMES.len())]);
+            if rng.below(2) == 0 {
+                return db.drop_table(name).map(drop);
+            }
+            match db.rename_table(name, other) {
+                Err(Error::Argument(_)) => Ok(()), // there is another one of that name
+                renamed => renamed.map(drop),
+            }
         }
         READS => {
             let snapshot = db.snapshot()?;

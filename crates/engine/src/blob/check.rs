@@ -97,7 +97,7 @@ impl Tree {
                 Some(Part::Piece(_, id, _)) => _ = ids.entry(id).or_insert(false),
                 None => {
                     let detail = format!("{} is no key of a large value's part", key.escape_ascii());
-                    sound = Err(Error::corrupt(format!("table {:?}", self.name), detail));
+                    sound = Err(Error::corrupt(format!("table {:?}", self.name()), detail));
                 }
             }
             sound.is_ok()

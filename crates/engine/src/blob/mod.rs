@@ -253,7 +253,7 @@ impl Tree {
     /// The hidden table, which a table with large values has.
     fn chunks(&self) -> Result<&Arc<Tree>> {
         self.chunks.get().ok_or_else(|| {
-            Error::corrupt(format!("table {:?}", self.name), "it has a large value, but no table of chunks")
+            Error::corrupt(format!("table {:?}", self.name()), "it has a large value, but no table of chunks")
         })
     }
 }

@@ -160,6 +160,6 @@ impl Tree {
     }
 
     fn value_of(&self, row: Row<'_>) -> String {
-        format!("the large value of row {} of table {:?}", row.key.escape_ascii(), self.name)
+        format!("the large value of row {} of table {:?}", row.key.escape_ascii(), self.name())
     }
 }

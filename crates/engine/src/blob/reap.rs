@@ -55,7 +55,7 @@ pub(crate) fn reap(chunks: &Tree, id: BlobId, author: u64) -> Result<bool> {
 pub(super) fn outside(chunks: &Tree, id: BlobId, mark: &[u8]) -> Result<usize> {
     let bytes = mark.try_into().map(|mark| u32::from_le_bytes(mark) as usize).ok();
     bytes.filter(|bytes| *bytes <= VALUE_BYTES_MAX).ok_or_else(|| {
-        let what = format!("the mark of large value {} of table {:?}", id.0, chunks.name);
+        let what = format!("the mark of large value {} of table {:?}", id.0, chunks.name());
         let mark = mark.escape_ascii();
         Error::corrupt(what, format!("it says {mark}, and no value has more bytes than {VALUE_BYTES_MAX}"))
     })

@@ -6,7 +6,7 @@
 //!
 //! Invariants:
 //! - B1: the copy holds what was committed at one point of the log, in every table, and nothing else. No table comes or
-//!   goes between the look at the list of tables and the snapshot, and none is dropped before it is copied.
+//!   goes, or gets another name, between the look at the list of tables and the snapshot, and none is dropped before it is copied.
 //! - B2: until it is complete and durable, the copy does not have the name that makes it a database (M2 in `meta.rs`).
 
 use crate::db::Database;
@@ -246,7 +246,7 @@ impl Source {
     ) -> Result<Copied> {
         let mut copied = Copied { lsn: self.snapshot.at().0, ..Copied::default() };
         for table in &self.tables {
-            self.copy_table(&table.0, target, in_copy, &mut copied, progress)?;
+            self.copy_table(table, target, in_copy, &mut copied, progress)?;
             copied.tables += 1;
             progress(&copied);
         }
@@ -255,7 +255,7 @@ impl Source {
 
     fn copy_table(
         &self,
-        tree: &Arc<Tree>,
+        InUse { tree, name }: &InUse,
         target: &Database,
         in_copy: &dyn Fn(Error) -> Error,
         copied: &mut Copied,
@@ -278,24 +278,28 @@ impl Source {
             }
         });
         let same = TableOptions::new().index(tree.index_kind()).leaf_bytes(tree.leaf_bytes());
-        let to = target.byte_table_with(&tree.name, same);
+        let to = target.byte_table_with(name, same);
         to.and_then(|to| to.bulk_load(counted)).map_err(in_copy)?;
         failed
     }
 }
 
 /// A table that is not dropped while this lives.
-struct InUse(Arc<Tree>);
+struct InUse {
+    tree: Arc<Tree>,
+    /// As of the snapshot: it may be renamed meanwhile.
+    name: String,
+}
 
 impl InUse {
     fn new(tree: &Arc<Tree>) -> Self {
         tree.users.enter_backup();
-        Self(tree.clone())
+        Self { tree: tree.clone(), name: tree.name().to_owned() }
     }
 }
 
 impl Drop for InUse {
     fn drop(&mut self) {
-        self.0.users.leave_backup();
+        self.tree.users.leave_backup();
     }
 }

@@ -38,7 +38,7 @@ pub struct ByteTable {
 
 impl std::fmt::Debug for ByteTable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "ByteTable({:?})", self.tree.name)
+        write!(f, "ByteTable({:?})", self.name())
     }
 }
 
@@ -47,7 +47,7 @@ impl ByteTable {
         Self { durability: engine.durability(), engine, tree, lock_timeout: PATIENCE }
     }
 
-    /// The table's name.
+    /// The table's name. Of one that was [renamed](crate::Database::rename_table) the new one.
     ///
     /// ```
     /// # fn main() -> foreshore::Result<()> {
@@ -58,7 +58,7 @@ impl ByteTable {
     /// # Ok(()) }
     /// ```
     pub fn name(&self) -> &str {
-        &self.tree.name
+        self.tree.name()
     }
 
     /// The index over its leaves.

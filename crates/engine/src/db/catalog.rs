@@ -74,6 +74,20 @@ pub(crate) struct Contents {
     pub told: Option<TableId>,
 }
 
+impl Contents {
+    /// Leaves each table one name, and returns the others. A table has several where a transaction without an end, which is yet to be
+    /// undone, was renaming it, or where a rebuild has found leaves of different ages: then one row may not know the hidden table.
+    pub fn take_other_names(&mut self) -> Vec<String> {
+        let order = |(name, row): (&String, &Row)| (row.id, row.chunks.is_none(), name.clone());
+        let mut names: Vec<_> = self.tables.iter().map(order).collect();
+        names.sort_unstable();
+        let of_one = names.chunk_by(|one, other| one.0 == other.0);
+        let others: Vec<_> = of_one.flat_map(|names| &names[1..]).map(|(.., name)| name.clone()).collect();
+        others.iter().for_each(|name| _ = self.tables.remove(name));
+        others
+    }
+}
+
 /// Reads all of it.
 pub(crate) fn read(catalog: &Arc<Tree>) -> Result<Contents> {
     let latest = catalog.core().txns.latest();
@@ -114,6 +128,18 @@ mod tests {
     fn rows_without_an_index_are_of_bplus_trees() {
         let row = Row::decode("t", &70_000u32.to_le_bytes()).unwrap();
         assert_eq!(row, Row { id: TableId(70_000), index: Index::BPlus, chunks: None });
+    }
+
+    /// The name that knows of large values stays.
+    #[test]
+    fn one_name_stays() {
+        let row = |id, chunks| Row { id: TableId(id), index: Index::BPlus, chunks };
+        let chunks = Some(TableId(70));
+        let rows = [("a", row(16, None)), ("b", row(17, None)), ("c", row(16, chunks)), ("d", row(17, None))];
+        let tables = rows.map(|(name, row)| (name.to_owned(), row)).into();
+        let mut contents = Contents { tables, highest: TableId(70), told: None };
+        assert_eq!(contents.take_other_names(), ["a", "d"]);
+        assert_eq!(contents.tables.into_keys().collect::<Vec<_>>(), ["b", "c"]);
     }
 
     #[test]

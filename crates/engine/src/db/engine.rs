@@ -234,7 +234,7 @@ impl Engine {
     fn waits(&self, tables: &[Arc<Tree>]) -> Vec<Wait> {
         let common = [self.core.extents.syncs.read("large values"), self.core.latch_waits.read("leaf latch")];
         let again = self.core.txns.waits_again.read("locks, after deadlocks");
-        let locks = tables.iter().map(|tree| tree.lock_waits.read(format!("locks of {}", tree.name)));
+        let locks = tables.iter().map(|tree| tree.lock_waits.read(format!("locks of {}", tree.name())));
         let all = self.core.log.waits().into_iter().chain(self.core.pools.waits()).chain(common);
         all.chain(locks.chain([again]).filter(|wait| wait.count > 0)).collect()
     }
@@ -296,7 +296,7 @@ fn check_whole(tree: &Arc<Tree>) -> Result<TableReport> {
 fn index_stats(tree: &Tree) -> IndexStats {
     let bytes = tree.index_bytes() + tree.chunks.get().map_or(0, |chunks| chunks.index_bytes());
     IndexStats {
-        table: tree.name.clone(),
+        table: tree.name().to_owned(),
         index: tree.index_kind(),
         bytes,
         leaf_bytes: tree.leaf_bytes() as u64,

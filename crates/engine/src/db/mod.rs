@@ -304,6 +304,37 @@ impl Database {
         Ok(self.engine.tables.names())
     }
 
+    /// Gives the table `from` the name `to`, durably; says whether there was one. Its rows, index and size of leaves stay. A crash leaves
+    /// it with one of the two names, and all rows.
+    ///
+    /// It is the same table: handles, transactions, also those that have [prepared](crate::Transaction::prepare), snapshots and backups
+    /// that use it go on, and nobody waits for anybody but for a [drop](Database::drop_table) that is under way. Handles tell the
+    /// new name. A backup that has begun gives the table in the copy the name that it had then. `from` is free:
+    /// [`byte_table`](Database::byte_table) makes a new table.
+    ///
+    /// Errors: [`Error::Argument`](crate::Error::Argument) if there is a table `to` already, or none can have that name;
+    /// [`Error::Full`](crate::Error::Full): nothing was changed; [`Error::Poisoned`](crate::Error::Poisoned): the next opening finds the
+    /// one name or the other.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// use foreshore::Error;
+    /// let words = db.table::<String, u64>("new words")?;
+    /// words.bulk_load([("fore".into(), 1), ("shore".into(), 2)])?;
+    /// assert!(db.rename_table("new words", "words")?);
+    /// assert_eq!((words.name(), words.get("shore")?), ("words", Some(2)));
+    /// assert!(!db.rename_table("new words", "others")?, "there is none");
+    ///
+    /// db.byte_table("others")?;
+    /// assert!(matches!(db.rename_table("words", "others"), Err(Error::Argument(_))));
+    /// assert_eq!(db.tables()?, ["others", "words"]);
+    /// # Ok(()) }
+    /// ```
+    pub fn rename_table(&self, from: &str, to: &str) -> Result<bool> {
+        self.engine.tables.rename_table(from, to)
+    }
+
     /// Removes a table with all its rows; says whether it existed. Its handles give
     /// [`Error::TableDropped`](crate::Error::TableDropped) from then on, in snapshots, too, which it does not wait for. It waits for
     /// the transactions that use the table, those that have [prepared](crate::Transaction::prepare) too, and for backups; transactions

@@ -1,9 +1,10 @@
-//! The tables of an open database: how they are made, found and dropped.
+//! The tables of an open database: how they are made, found, renamed and dropped.
 //!
 //! Who holds `closing` waits for transactions, and who holds `changing` for the device. So a transaction, which a server may run
 //! where others must not wait, makes the hidden table of the one that it uses with neither, under a mutex of that table alone. Mutexes
 //! are taken in this order: `closing`, `dropping`, `changing`; within these, or within that of a table, `next_id`, and `known`
-//! last. None of the first three is taken within that of a table, nor the other way round.
+//! last. None of the first three is taken within that of a table, nor the other way round, but for a rename: that takes the table's
+//! within `changing`, and waits for the device without it.
 
 use crate::blob::VALUE_BYTES_MAX;
 use crate::core::Core;
@@ -29,15 +30,16 @@ const DROP_PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) struct Tables {
     core: Arc<Core>,
     catalog: Arc<Tree>,
-    /// Those that there are, by name. Many open tables by name all the time: who makes or drops one keeps them from it only to put
-    /// that down.
+    /// Those that there are, by name. Many open tables by name all the time: who makes, renames or drops one keeps them from it only
+    /// to put that down.
     known: RwLock<BTreeMap<String, Arc<Tree>>>,
-    /// Tables are created and taken out of the catalog one at a time. Held while that becomes durable, which those who open
+    /// Tables are created, renamed and taken out of the catalog one at a time. Held while that becomes durable, which those who open
     /// others need not wait for, nor those who put the first large value into one.
     changing: Mutex<()>,
     /// The id of the next table. Its mutex is held until the catalog knows that it was given.
     next_id: Mutex<u32>,
-    /// Transactions are waited for, and kept from coming, at one table at a time. Held for as long as they take.
+    /// Transactions are waited for, and kept from coming, at one table at a time. Held for as long as they take; and by who renames a
+    /// table, which is not to go under another name than its own.
     closing: Mutex<()>,
     /// Held while a table that nobody uses goes.
     dropping: Mutex<()>,
@@ -48,7 +50,7 @@ impl Tables {
     /// These tables, the catalog among them; `next_id` was given to none yet.
     pub fn new(core: Arc<Core>, trees: Vec<Arc<Tree>>, next_id: u32, options: Builder) -> Self {
         let (catalogs, tables): (Vec<_>, Vec<_>) = trees.into_iter().partition(|tree| tree.id == CATALOG);
-        let known = tables.into_iter().map(|tree| (tree.name.clone(), tree)).collect();
+        let known = tables.into_iter().map(|tree| (tree.name().to_owned(), tree)).collect();
         Self {
             core,
             catalog: catalogs.into_iter().next().expect("recovery opens or creates the catalog"),
@@ -78,15 +80,7 @@ impl Tables {
 
     /// The table `name`, created with these options if absent.
     pub fn get_or_create(&self, name: &str, options: TableOptions) -> Result<Arc<Tree>> {
-        if name.is_empty() {
-            return Err(Error::Argument("a table needs a name of at least one byte".into()));
-        }
-        let (len, max) = (name.len(), self.catalog.limits().key_bytes_max);
-        if len > max {
-            return Err(Error::Argument(format!(
-                "the table's name has {len} bytes, at most {max} are allowed"
-            )));
-        }
+        self.ensure_possible(name)?;
         options.leaf_bytes.map_or(Ok(()), ensure_leaf_size)?;
         if let Some(tree) = self.existing(name) {
             return Ok(tree);
@@ -103,6 +97,20 @@ impl Tables {
         self.core.log.commit(row, self.options.durability)?;
         self.known.write().insert(name.to_string(), tree.clone());
         Ok(tree)
+    }
+
+    /// Errors: [`Error::Argument`] if no table can have this name.
+    fn ensure_possible(&self, name: &str) -> Result<()> {
+        if name.is_empty() {
+            return Err(Error::Argument("a table needs a name of at least one byte".into()));
+        }
+        let (len, max) = (name.len(), self.catalog.limits().key_bytes_max);
+        if len > max {
+            return Err(Error::Argument(format!(
+                "the table's name has {len} bytes, at most {max} are allowed"
+            )));
+        }
+        Ok(())
     }
 
     /// The table `name`, if there is one.
@@ -140,9 +148,9 @@ impl Tables {
             return Ok(()); // somebody was quicker
         }
         let id = self.fresh_table_id()?;
-        let chunks = Tree::create_for_chunks(&self.core, id, &tree.name)?;
+        let chunks = Tree::create_for_chunks(&self.core, id, tree.name())?;
         let row = catalog::Row { id: tree.id, index: tree.index_kind(), chunks: Some(id) };
-        self.put_row(&tree.name, row, &chunks)?;
+        self.put_row(tree.name(), row, &chunks)?;
         tree.chunks.get_or_init(|| Arc::new(chunks));
         Ok(())
     }
@@ -175,6 +183,39 @@ impl Tables {
         self.known.read().keys().cloned().collect()
     }
 
+    /// See [`Database::rename_table`](crate::Database::rename_table).
+    pub fn rename_table(&self, from: &str, to: &str) -> Result<bool> {
+        self.ensure_possible(to)?;
+        let _none_is_dropped = lock_or_wait(&self.closing);
+        let _one_at_a_time = lock_or_wait(&self.changing);
+        let Some(tree) = self.existing(from) else { return Ok(false) };
+        if self.existing(to).is_some() {
+            let hint = "choose another name, or drop that one first";
+            return Err(Error::Argument(format!("there is a table {to:?} already; {hint}")));
+        }
+        let renamed = self.move_row(&tree, from, to)?;
+        self.core.log.commit(renamed, Durability::Sync)?;
+        let mut known = self.known.write();
+        known.remove(from);
+        known.insert(to.to_owned(), tree);
+        Ok(true)
+    }
+
+    /// Gives the table's row in the catalog another key, in a transaction. Returns the end of its commit record.
+    fn move_row(&self, tree: &Tree, from: &str, to: &str) -> Result<Lsn> {
+        // Who makes the hidden table puts the row under the name that the table has, and must not bring the old one back.
+        let _none_makes_chunks = lock_or_wait(&tree.making_chunks);
+        let chunks = tree.chunks.get().map(|chunks| chunks.id);
+        let row = catalog::Row { id: tree.id, index: tree.index_kind(), chunks }.encode();
+        let (_, end) = self.core.in_own_transaction(PATIENCE, |txn| {
+            // In this order: wherever the log ends, the table has a name (`Contents::take_other_names`).
+            self.catalog.write(txn, to.as_bytes(), Intent::Put(&row))?;
+            self.catalog.write(txn, from.as_bytes(), Intent::Remove)
+        })?;
+        tree.rename(to);
+        Ok(end.expect("it has written"))
+    }
+
     /// See [`Database::drop_table`](crate::Database::drop_table).
     pub fn drop_table(&self, name: &str) -> Result<bool> {
         let _one_at_a_time = lock_or_wait(&self.closing);
@@ -205,7 +246,7 @@ impl Tables {
             // Without the other mutexes: whoever uses other tables, or looks at all, need not wait for the users of this one.
             // Where nothing can be logged it cannot be dropped, and who could not be rolled back uses it for ever.
             if !tree.users.close(DROP_PATIENCE, || self.core.log.room())? {
-                return Err(Error::TableInUse { name: tree.name.clone() });
+                return Err(Error::TableInUse { name: tree.name().to_owned() });
             }
             let dropping = lock_or_wait(&self.dropping);
             if !tree.users.any() {
@@ -214,10 +255,10 @@ impl Tables {
         }
     }
 
-    /// Calls `look` with all tables but the catalog, while none is created or dropped.
+    /// Calls `look` with all tables but the catalog, while none is created, renamed or dropped.
     pub fn with_all<R>(&self, look: impl FnOnce(&mut dyn Iterator<Item = &Arc<Tree>>) -> R) -> R {
         let _none_is_dropped = lock_or_wait(&self.dropping);
-        let _none_is_created = lock_or_wait(&self.changing);
+        let _none_is_created_or_renamed = lock_or_wait(&self.changing);
         look(&mut self.known.read().values())
     }
 }
@@ -442,6 +483,37 @@ mod tests {
         let db = Database::builder().open_on(disk).unwrap();
         assert!(db.tables().unwrap().is_empty());
         assert_eq!(db.check().unwrap().stray_pages, 0);
+    }
+
+    /// The power may fail wherever a rename is: what is done of it is undone, and the table has its name, also in memory.
+    #[test]
+    fn half_done_renames_are_undone() {
+        let open = |disk| Database::builder().durability(Durability::Sync).open_on(Arc::new(disk)).unwrap();
+        for is_removed in [false, true] {
+            let disk = SimDisk::new(0);
+            let db = open(disk.clone());
+            let table = db.byte_table("before").unwrap();
+            table.put(b"k", &LARGE).unwrap();
+            let Tables { core, catalog, .. } = &db.engine.tables;
+            let (tree, chunks) = (&table.tree, table.tree.chunks.get().unwrap());
+            let row = catalog::Row { id: tree.id, index: tree.index_kind(), chunks: Some(chunks.id) };
+            let mut txn = Txn::begin(core.clone().into(), PATIENCE, Lsn::ZERO).unwrap();
+            catalog.write(&mut txn, b"after", Intent::Put(&row.encode())).unwrap();
+            if is_removed {
+                catalog.write(&mut txn, b"before", Intent::Remove).unwrap();
+            }
+            core.log.commit(core.log.reserved(), Durability::Sync).unwrap();
+            disk.crash();
+            txn.abandon();
+            drop((table, db));
+            let db = open(disk.after_crash(Crash::PowerLoss, 0));
+            assert_eq!(db.tables().unwrap(), ["before"]);
+            let table = db.byte_table("before").unwrap();
+            assert_eq!(table.tree.chunks.get().unwrap().name(), "large values of before");
+            assert_eq!(table.get(b"k").unwrap().as_deref(), Some(&LARGE[..]));
+            assert!(db.drop_table("before").unwrap());
+            assert_eq!(db.check().unwrap().stray_pages, 0);
+        }
     }
 
     /// The power may fail between a hidden table's first leaf and the row that names it: nothing is left of it.

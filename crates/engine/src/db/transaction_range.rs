@@ -74,7 +74,7 @@ impl std::fmt::Debug for TransactionRange {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { tree, from, to, .. } = self;
         f.debug_struct("TransactionRange")
-            .field("table", &tree.name)
+            .field("table", &tree.name())
             .field("from", from)
             .field("to", to)
             .finish_non_exhaustive()

@@ -173,6 +173,7 @@ fn recover(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<Recover
     adopt_extents(&core, trees.iter().filter_map(|tree| tree.chunks.get()))?;
     let finished = finish_transactions(&core, analysis, &trees);
     let (undone, prepared) = finished.inspect_err(|_| core.forget_tables())?;
+    settle_names(&trees).inspect_err(|_| core.forget_tables())?;
     let work = Work { redo_bytes: end - redo_lsn, redo_records, undone };
     Ok(Recovered { vfs: vfs.clone(), core, directory, trees, next_id, redo_lsn, work, prepared })
 }
@@ -353,6 +354,7 @@ fn open_trees(
     if lacks_names || salvaged {
         nameless::complete(&trees[0], &mut contents, &leaves, &mend, lacks_names)?;
     }
+    contents.take_other_names(); // see `settle_names`
     for (name, row) in contents.tables {
         if salvaged || options.rebuild || lacks_names {
             ensure_first_leaf(core, &mut leaves, row.id, false)?;
@@ -361,8 +363,8 @@ fn open_trees(
         let index = leaves.take_index(row.id, &name, row.index)?;
         let tree = open(row.id, name, index)?;
         if let Some(id) = row.chunks {
-            let (_, index) = leaves.take_index(id, &tree.name, Index::default())?;
-            let chunks = Tree::of_chunks(core.clone(), id, &tree.name, index);
+            let (_, index) = leaves.take_index(id, tree.name(), Index::default())?;
+            let chunks = Tree::of_chunks(core.clone(), id, tree.name(), index);
             mend(&chunks)?;
             tree.chunks.get_or_init(|| Arc::new(chunks));
         }
@@ -372,6 +374,18 @@ fn open_trees(
         core.pools.of_page(page)?.discard(page);
     }
     Ok((trees, contents.highest))
+}
+
+/// Gives tables the names that they have now that all is undone: a transaction without an end may have been renaming them. Where a rebuild
+/// has found leaves of different ages, a table may still have two: one goes.
+fn settle_names(trees: &[Arc<Tree>]) -> Result<()> {
+    let [catalog, tables @ ..] = trees else { unreachable!("there is a catalog") };
+    let mut contents = catalog::read(catalog)?;
+    contents.take_other_names().iter().try_for_each(|name| catalog.remove_unversioned(name.as_bytes()))?;
+    let names: HashMap<_, _> = contents.tables.iter().map(|(name, row)| (row.id, name)).collect();
+    let renamed = |tree: &&Arc<Tree>| names.get(&tree.id).filter(|name| **name != tree.name());
+    tables.iter().filter_map(|tree| Some((tree, renamed(&tree)?))).for_each(|(tree, name)| tree.rename(name));
+    Ok(())
 }
 
 /// Gives a table that has lost its leftmost leaf an empty one. It ends behind the lowest of all keys: whoever looks for others

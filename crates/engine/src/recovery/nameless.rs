@@ -8,7 +8,8 @@
 //! the next opening knows that leaves without a name are not left over from a table that was dropped, or never made. (A whole catalog
 //! without that row knows no tables.) A catalog from before the last tables were made, which a salvage may find, tells a lower id than
 //! some leaves have: that row is in the log before anything else of a table. (Where another of its leaves is older than the one with that
-//! row, tables made since are taken for dropped ones. Hidden tables are not, as references lead to them.)
+//! row, tables made since are taken for dropped ones. Hidden tables are not, as references lead to them. So is a table that was renamed where
+//! the leaf that had the old name is newer than the one that has the new name.)
 
 use crate::blob::Traces;
 use crate::db::Index;

@@ -15,7 +15,7 @@ impl Tree {
     /// is known, that no row refers to one.
     pub fn check(self: &Arc<Self>) -> Result<TableReport> {
         let mut report = TableReport {
-            name: self.name.clone(),
+            name: self.name().to_owned(),
             index: self.index_kind(),
             leaf_bytes: self.leaf_bytes() as u64,
             ..TableReport::default()
@@ -28,7 +28,7 @@ impl Tree {
         loop {
             absorbs = self.copy_beginning_at(&low, absorbs, &mut copy)?;
             ahead.came_to(self, &copy, cold, &Bound::Unbounded);
-            copy.check().map_err(|detail| Error::corrupt(format!("table {:?}", self.name), detail))?;
+            copy.check().map_err(|detail| Error::corrupt(format!("table {:?}", self.name()), detail))?;
             self.ensure_chunks_for(&copy)?;
             report.leaves += 1;
             let live = copy.live(copy.rows())?;
@@ -45,7 +45,7 @@ impl Tree {
         self.check_end(&copy)?;
         self.index
             .check()
-            .map_err(|e| Error::corrupt(format!("index of table {:?}", self.name), e.to_string()))?;
+            .map_err(|e| Error::corrupt(format!("index of table {:?}", self.name()), e.to_string()))?;
         Ok(report)
     }
 
@@ -60,7 +60,7 @@ impl Tree {
             return Ok(now);
         }
         Err(Error::corrupt(
-            format!("table {:?}, page {}", self.name, copy.id()),
+            format!("table {:?}, page {}", self.name(), copy.id()),
             "its low fence is not the high fence of the leaf before it",
         ))
     }

@@ -31,7 +31,7 @@ impl Tree {
     /// A new hidden table for images of rows of `table` (`txn/spill.rs`), with leaves of the same size.
     pub fn create_for_images(table: &Tree, id: TableId) -> Result<Self> {
         let first = empty_leaf(&table.core, &table.pool, id, &Hole::ALL)?;
-        let name = format!("replaced rows of {}", table.name);
+        let name = format!("replaced rows of {}", table.name());
         Ok(Self::new(table.core.clone(), table.pool.clone(), id, name, index_over(Index::default(), first)))
     }
 }

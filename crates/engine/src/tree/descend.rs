@@ -112,7 +112,7 @@ impl Tree {
         match self.index.seek(key) {
             Some(page) => Ok(PageId(page)),
             None => self.ensure_not_dropped().and_then(|()| {
-                Err(Error::corrupt(format!("index of table {:?}", self.name), "it has no leftmost leaf"))
+                Err(Error::corrupt(format!("index of table {:?}", self.name()), "it has no leftmost leaf"))
             }),
         }
     }
@@ -428,7 +428,7 @@ impl Tree {
     }
 
     fn broken_chain(&self, detail: &str) -> Error {
-        Error::corrupt(format!("table {:?}", self.name), detail)
+        Error::corrupt(format!("table {:?}", self.name()), detail)
     }
 }
 

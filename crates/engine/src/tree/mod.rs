@@ -16,6 +16,7 @@
 //! | `smo`, `meetings` | splits and absorptions; splits of leaves in which writers meet |
 //! | `mend` | the chain of leaves of different ages |
 //! | `users` | which transactions use the table |
+//! | `naming` | its name |
 //! | `create`, `bulk` | new tables; loading sorted rows |
 //! | `estimate`, `check` | about how many rows there are; is all in order |
 //!
@@ -44,6 +45,7 @@ mod insertion;
 mod many;
 mod meetings;
 mod mend;
+mod naming;
 mod obstacle;
 mod ranges;
 mod read;
@@ -71,6 +73,7 @@ use crate::waits::Meter;
 use crossbeam_utils::CachePadded;
 use foreshore_base::TableId;
 use foreshore_base::sync::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use naming::Naming;
 use parking_lot::Mutex;
 use spans::Spans;
 use std::sync::{Arc, OnceLock};
@@ -95,7 +98,7 @@ pub(crate) struct Tree {
     pool: Arc<Pool>,
     limits: Limits,
     pub id: TableId,
-    pub name: String,
+    naming: Naming,
     index: TreeIndex,
     dropped: AtomicBool,
     /// Transactions that touched the table and have not ended.
@@ -116,6 +119,10 @@ pub(crate) struct Tree {
     pub holds_chunks: bool,
 }
 
+fn name_of_chunks(owner: &str) -> String {
+    format!("large values of {owner}")
+}
+
 impl Tree {
     /// A table whose leaves are in `pool`, and are indexed by `index`: low fence → page id. There is at least the leaf with
     /// the empty low fence.
@@ -125,7 +132,7 @@ impl Tree {
             limits: Limits::for_page(pool.page_bytes()),
             pool,
             id,
-            name,
+            naming: Naming::new(name),
             index,
             dropped: AtomicBool::new(false),
             users: Users::new(),
@@ -141,8 +148,24 @@ impl Tree {
 
     /// The table with the chunks of the large values of the table `owner`. Its leaves have the database's own size.
     pub fn of_chunks(core: Arc<Core>, id: TableId, owner: &str, index: TreeIndex) -> Self {
-        let name = format!("large values of {owner}");
-        Self { holds_chunks: true, ..Self::new(core.clone(), core.pools.own().clone(), id, name, index) }
+        let pool = core.pools.own().clone();
+        let mut chunks = Self::new(core, pool, id, name_of_chunks(owner), index);
+        chunks.holds_chunks = true;
+        chunks
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        self.naming.name()
+    }
+
+    /// From now on the name is `name`. One at a time renames a table, and as long as that is under way nobody makes its
+    /// hidden one.
+    pub fn rename(&self, name: &str) {
+        self.naming.change(name.to_owned());
+        if let Some(chunks) = self.chunks.get() {
+            chunks.naming.change(name_of_chunks(name));
+        }
     }
 
     /// What all tables share.
@@ -189,7 +212,7 @@ impl Tree {
 
     /// Asked only when a leaf could not be found where it must be: the normal path reads no flag.
     pub fn ensure_not_dropped(&self) -> Result<()> {
-        if self.is_dropped() { Err(Error::TableDropped { name: self.name.clone() }) } else { Ok(()) }
+        if self.is_dropped() { Err(Error::TableDropped { name: self.name().to_owned() }) } else { Ok(()) }
     }
 
     fn ensure_fits(&self, key: &[u8], value: &[u8]) -> Result<()> {

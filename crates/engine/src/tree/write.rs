@@ -393,7 +393,7 @@ impl Tree {
     #[cold]
     fn lost_row(&self, page: Page<'_>) -> Error {
         Error::corrupt(
-            format!("page {} of table {:?}", page.id(), self.name),
+            format!("page {} of table {:?}", page.id(), self.name()),
             "a row that a transaction changed is not as it left it",
         )
     }

@@ -215,7 +215,7 @@ impl Txns {
     /// What to say of a lock of `tree` that was refused: on `key`; `None`: on a gap, or on all of the table.
     #[cold]
     pub fn refused(&self, owner: Owner, tree: &Tree, key: Option<&[u8]>, refused: LockError) -> Error {
-        let (txn, table) = (self.slots.number(owner), tree.name.clone());
+        let (txn, table) = (self.slots.number(owner), tree.name().to_owned());
         let key = key.map(<[u8]>::to_vec);
         match refused {
             LockError::Deadlock { with, .. } => Error::Deadlock { txn, with, table, key },
