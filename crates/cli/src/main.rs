@@ -23,6 +23,7 @@ mod man;
 mod output;
 mod profile;
 mod progress;
+mod rename;
 mod restore;
 mod rows;
 mod scan;
@@ -81,6 +82,7 @@ enum Command {
     Count(count::CountArgs),
     Delete(delete::DeleteArgs),
     Tables(tables::TablesArgs),
+    Rename(rename::RenameArgs),
     Drop(drop::DropArgs),
     Stats(stats::StatsArgs),
     Shell(shell::ShellArgs),
@@ -184,6 +186,7 @@ fn run(command: Command) -> Outcome {
         Command::Count(args) => count::run(&args),
         Command::Delete(args) => delete::run(&args),
         Command::Tables(args) => tables::tables(&args),
+        Command::Rename(args) => rename::run(&args),
         Command::Drop(args) => drop::run(&args),
         Command::Stats(args) => stats::run(&args),
         Command::Shell(args) => shell::run(&args),

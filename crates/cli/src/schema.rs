@@ -146,8 +146,17 @@ impl Schema {
             });
         }
         let json = serde_json::to_vec(self).map_err(std::io::Error::from)?;
+        Self::store(db, table, &json)
+    }
+
+    fn store(db: &Database, table: &str, json: &[u8]) -> Outcome {
         let schemas = db.byte_table(SCHEMAS)?.with_durability(foreshore::Durability::Sync);
-        Ok(schemas.put(table.as_bytes(), &json)?)
+        Ok(schemas.put(table.as_bytes(), json)?)
+    }
+
+    /// Makes the schema of the table `from`, if it has one, that of `to`, too: `from` is about to be called so.
+    pub fn copy(db: &Database, from: &str, to: &str) -> Outcome {
+        Self::stored(db, from)?.map_or(Ok(()), |json| Self::store(db, to, &json))
     }
 
     /// Why a file of this schema is no further part of `table`, whose schema is another one.
@@ -184,7 +193,7 @@ impl Schema {
         Ok(())
     }
 
-    /// Forgets the schema of a table that was dropped, if it had one: the next table of this name is another.
+    /// Forgets the schema of a table that was dropped, or renamed, if it had one: the next table of this name is another.
     pub fn forget(db: &Database, table: &str) -> Outcome {
         if let Some(schemas) = db.existing_byte_table(SCHEMAS) {
             schemas.remove(table.as_bytes())?;

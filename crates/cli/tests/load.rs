@@ -390,6 +390,11 @@ fn columns_stay_where_tables_have_lost_their_names() {
     assert_eq!(shell.ok(&["count", "--dir", "salvaged.db", "--table", "foreshore.schemas"]), "1\n");
 
     // As the book says.
+    shell.ok(&["backup", "--dir", "salvaged.db", "copy.db"]);
+    shell.ok(&["rename", "--dir", "copy.db", "recovered-17", "flights"]);
+    let row = shell.ok(&["get", "--dir", "copy.db", "--table", "flights", "2011,2,WN,7"]);
+    assert_eq!(row, format!("{}\n", ROWS[2]));
+
     let dump = |table: &str| shell.ok(&["dump", "--dir", "salvaged.db", "--table", table]);
     let renamed = dump("recovered-17").replace("database=recovered-17\n", "database=flights\n");
     restore("new.db", dump("foreshore.schemas") + &renamed);

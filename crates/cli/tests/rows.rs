@@ -206,8 +206,8 @@ fn an_empty_variable_of_the_environment_is_named() {
 fn every_command_explains_itself_with_examples() {
     let shell = Shell::new();
     let commands = [
-        "load", "get", "put", "rm", "scan", "count", "delete", "tables", "drop", "stats", "check", "dump",
-        "restore", "demo",
+        "load", "get", "put", "rm", "scan", "count", "delete", "tables", "rename", "drop", "stats", "check",
+        "dump", "restore", "demo",
     ];
     for command in commands.iter().map(|c| vec![*c]).chain([vec!["bench", "kv"], vec!["bench", "index"]]) {
         let help = shell.ok(&[&command[..], &["--help"]].concat());
@@ -274,6 +274,29 @@ fn a_dropped_table_is_gone_and_its_name_free() {
     assert!(suggestion.contains("'drop'"), "{suggestion}");
     let answer = shell.json(&["drop", "--table", "t"]);
     assert_eq!(answer, [serde_json::json!({"table": "t", "dropped": true})]);
+    shell.ok(&["check"]);
+}
+
+/// With all that it has, its columns among them.
+#[test]
+fn a_renamed_table_takes_its_columns_along() {
+    let shell = ports();
+    shell.write("t.csv", "a,b\n1,2\n");
+    shell.ok(&["load", "--table", "t", "--key", "a", "t.csv"]);
+    assert_eq!(shell.ok(&["rename", "t", "new"]), "");
+    assert_eq!(shell.ok(&["get", "--table", "new", "1"]), "1,2\n");
+    let complaint = shell.fails(1, &["rename", "t", "new"]);
+    assert!(complaint.contains("there is no table \"t\"; there are \"new\", \"ports\""), "{complaint}");
+    // Without the columns of the old one.
+    shell.ok(&["put", "--table", "t", "k", "v"]);
+    for to in ["new", "t", "", "foreshore.schemas"] {
+        shell.fails(2, &["rename", "t", to]);
+    }
+    shell.fails(2, &["rename", "foreshore.schemas", "u"]);
+    assert_eq!(shell.ok(&["get", "--table", "new", "1"]), "1,2\n");
+    let answer = shell.json(&["rename", "new", "u"]);
+    assert_eq!(answer, [serde_json::json!({"table": "u", "was": "new"})]);
+    assert_eq!(shell.ok(&["count", "--table", "foreshore.schemas"]), "1\n");
     shell.ok(&["check"]);
 }
 

@@ -1,0 +1,66 @@
+//! `rename`: a table gets another name.
+
+use crate::args::{DbArgs, existing_table};
+use crate::failure::Outcome;
+use crate::schema::{Schema, ensure_not_schemas};
+use crate::tables::has_lost_its_name;
+use clap::Args;
+use foreshore::Database;
+use serde_json::json;
+
+const EXAMPLES: &str = "\
+Examples:
+  foreshore rename ports harbours
+  foreshore rename ports harbours --json
+
+No row is copied, however many there are. Exit code 1 if there is no table FROM,
+2 if there is a table TO already.";
+
+/// Give a table another name
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct RenameArgs {
+    #[command(flatten)]
+    db: DbArgs,
+    /// Table
+    from: String,
+    /// Its new name
+    to: String,
+}
+
+/// Runs `rename`.
+pub fn run(args: &RenameArgs) -> Outcome {
+    let RenameArgs { db: of, from, to } = args;
+    let db = of.open()?;
+    if !rename_table(&db, from, to)? {
+        return existing_table(&db, from).map(drop); // which says what tables there are
+    }
+    db.close()?;
+    let mut out = of.output();
+    if out.is_json() {
+        out.object(&json!({"table": to, "was": from}))?;
+    }
+    out.finish()
+}
+
+/// Renames a table, and its schema; `false` if there is no such table.
+///
+/// Errors: usage, for the table of schemas, unless a rebuild has given it another name; corruption, before anything is changed, if the
+/// table's schema is out of reach.
+fn rename_table(db: &Database, from: &str, to: &str) -> Outcome<bool> {
+    ensure_not_schemas(from)?;
+    if !has_lost_its_name(from) {
+        ensure_not_schemas(to)?;
+    }
+    let is_there = |name: &str| db.existing_byte_table(name).is_some();
+    if !is_there(from) || is_there(to) {
+        return Ok(db.rename_table(from, to)?); // which says what is wrong
+    }
+    // One that is left of a table which had the new name. Where tables have lost their names it stays: it may be this one's.
+    Schema::forget_strays(db)?;
+    // First: of a table that is not there, what a crash leaves is forgotten.
+    Schema::copy(db, from, to)?;
+    db.rename_table(from, to)?;
+    Schema::forget(db, from)?;
+    Ok(true)
+}
