@@ -509,7 +509,10 @@ static void upkeep(fs_db *db, const fs_table *table) {
   EXPECT(fs_tables(db, &names) == FS_OK && fs_next(names, &name, NULL) == FS_OK && is(name, "t"));
   EXPECT(fs_next(names, &name, NULL) == FS_ABSENT);
   fs_cursor_free(names);
-  EXPECT(fs_drop_table(db, "t") == FS_OK && fs_drop_table(db, "t") == FS_ABSENT);
+  EXPECT(fs_rename_table(db, "t", "t") == FS_ARGUMENT && fs_rename_table(db, NULL, "u") == FS_ARGUMENT);
+  EXPECT(fs_rename_table(db, "t", "u") == FS_OK && fs_rename_table(db, "t", "u") == FS_ABSENT);
+  EXPECT(fs_put(table, FS_STR("a"), FS_STR("1")) == FS_OK);
+  EXPECT(fs_drop_table(db, "u") == FS_OK && fs_drop_table(db, "u") == FS_ABSENT);
   EXPECT(fs_put(table, FS_STR("a"), FS_STR("1")) == FS_TABLE_DROPPED);
   fs_buf_free(&json);
 }

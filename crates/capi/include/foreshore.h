@@ -220,6 +220,12 @@ int fs_open_table(const fs_db *db,
                   const fs_options *options,
                   fs_table **out);
 
+// Gives the table `from` the name `to`, durably; FS_ABSENT if there is none, FS_ARGUMENT if there is a table `to` already. Its
+// handles, and what else uses it, go on.
+int fs_rename_table(const fs_db *db,
+                    const char *from,
+                    const char *to);
+
 // Removes a table with all its rows; FS_ABSENT if there is none. Its handles give FS_TABLE_DROPPED from then on.
 int fs_drop_table(const fs_db *db,
                   const char *name);

@@ -82,6 +82,18 @@ pub extern "C" fn fs_open_table(
     })
 }
 
+/// Gives the table `from` the name `to`, durably; FS_ABSENT if there is none, FS_ARGUMENT if there is a table `to` already. Its
+/// handles, and what else uses it, go on.
+#[unsafe(no_mangle)]
+pub extern "C" fn fs_rename_table(db: Option<&Db>, from: *const c_char, to: *const c_char) -> c_int {
+    answer(|| {
+        // SAFETY: C promises terminated strings, or NULL.
+        let (from, to) = unsafe { (text(from, "from")?, text(to, "to")?) };
+        let existed = there(db, "db")?.database.rename_table(from, to)?;
+        Ok(if existed { FS_OK } else { FS_ABSENT })
+    })
+}
+
 /// Removes a table with all its rows; FS_ABSENT if there is none. Its handles give FS_TABLE_DROPPED from then on.
 #[unsafe(no_mangle)]
 pub extern "C" fn fs_drop_table(db: Option<&Db>, name: *const c_char) -> c_int {
