@@ -92,6 +92,12 @@ impl Database {
         self.with(py, foreshore::Database::tables)
     }
 
+    /// Gives the table ``old`` the name ``new``, durably; says whether there was one. Its handles, and what else uses it, go on. A
+    /// ``foreshore.Argument`` (a ``ValueError``) if there is a table ``new`` already.
+    fn rename_table(&self, py: Python<'_>, old: &str, new: &str) -> PyResult<bool> {
+        self.with(py, |database| database.rename_table(old, new))
+    }
+
     /// Removes a table with all its rows; says whether it existed.
     fn drop_table(&self, py: Python<'_>, name: &str) -> PyResult<bool> {
         self.with(py, |database| database.drop_table(name))

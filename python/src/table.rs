@@ -223,7 +223,7 @@ fn absent(key: &Bound<'_, PyAny>) -> PyErr {
 
 #[pymethods]
 impl Table {
-    /// The table's name.
+    /// The table's name, as it was when this object was made: others may have renamed it since.
     #[getter]
     fn name(&self) -> &str {
         &self.name

@@ -142,7 +142,12 @@ def test_tables_are_listed_and_dropped(db):
     table = db.table("a", key=str, value=int)
     assert db.tables() == ["a", "b"]
     assert repr(table) == '<foreshore.Table "a" of String, i64>' and table.name == "a"
-    assert db.drop_table("a") and not db.drop_table("a")
+    assert db.rename_table("a", "c") and not db.rename_table("a", "d")
+    assert db.tables() == ["b", "c"]
+    table["x"] = 1
+    with pytest.raises(foreshore.Argument):
+        db.rename_table("c", "b")
+    assert db.drop_table("c") and not db.drop_table("c")
     with pytest.raises(foreshore.TableDropped):
         table["x"] = 1
 
