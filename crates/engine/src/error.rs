@@ -36,7 +36,7 @@ pub enum Error {
         max: usize,
     },
     /// A key or value could not be encoded, or stored bytes do not decode as the table's type.
-    #[error("cannot {action} as {type_name}: {detail}; {}", encoding_advice(action))]
+    #[error("cannot {action} as {type_name}: {detail}{}; {}", row(.table, .key), encoding_advice(action))]
     Encoding {
         /// "encode" or "decode".
         action: &'static str,
@@ -44,6 +44,10 @@ pub enum Error {
         type_name: &'static str,
         /// The encoding library's reason.
         detail: String,
+        /// The table, where one was asked.
+        table: Option<String>,
+        /// The encoded key of the row that was met, or that was to be put, as far as it could be encoded.
+        key: Option<Vec<u8>>,
     },
     /// A bulk load met a key that is not above the one before it, or not above those of the table.
     #[error("bulk_load wants strictly ascending keys, all above those of the table: {detail}")]
@@ -216,7 +220,9 @@ pub enum Error {
 fn encoding_advice(action: &str) -> &'static str {
     match action {
         "encode" => "`Key` and `Value` say what can be one",
-        _ => "open the table with the types it was written with, if these can be read back at all",
+        _ => {
+            "open the table with the types it was written with, if these can be read back at all, or remove the row from it as bytes"
+        }
     }
 }
 
@@ -247,6 +253,15 @@ fn place(table: &str, key: &Option<Vec<u8>>) -> String {
     match key {
         Some(key) => format!("key {} of table {table:?}", key.escape_ascii()),
         None => format!("a gap between keys of table {table:?}, or all of it"),
+    }
+}
+
+/// Which row cannot be encoded or decoded, as far as that is known.
+fn row(table: &Option<String>, key: &Option<Vec<u8>>) -> String {
+    let Some(table) = table else { return String::new() };
+    match key {
+        Some(key) => format!(", key {} of table {table:?}", key.escape_ascii()),
+        None => format!(", in table {table:?}"),
     }
 }
 

@@ -245,7 +245,7 @@ fn what_cannot_be_a_key_is_told() {
     let db = Database::in_memory().unwrap();
     let table = db.table::<BTreeMap<u8, u8>, u8>("t").unwrap();
     let told = table.put(&BTreeMap::from([(1, 2)]), &3).unwrap_err().to_string();
-    assert!(told.contains("unsupported type: map; `Key` and `Value` say"), "{told}");
+    assert!(told.contains("unsupported type: map, in table \"t\"; `Key` and `Value` say"), "{told}");
 }
 
 fn take<T>(seen: &mut Vec<T>, value: T) -> ControlFlow<()> {
@@ -326,4 +326,116 @@ fn a_row_that_cannot_be_decoded_takes_nobody_elses_row_along() {
     });
     tx.commit().unwrap();
     assert!(table.contains(&1).unwrap() && other.contains(b"k").unwrap());
+}
+
+/// What cannot be decoded is told by its table and its key, however it is met …
+#[test]
+fn rows_of_other_types_are_told_by_table_and_key() {
+    let db = Database::in_memory().unwrap();
+    let users = db.table::<u64, String>("users").unwrap();
+    users.as_bytes().put(b"77", b"a stray row").unwrap();
+    let met = |told: Vec<Result<()>>, row: &str| {
+        for (nth, told) in told.into_iter().enumerate() {
+            let told = told.unwrap_err().to_string();
+            assert!(told.contains(row), "{nth}: {told}");
+        }
+    };
+    let snapshot = db.snapshot().unwrap();
+    let then = snapshot.table(&users);
+    let told = vec![
+        users.range(..).next().unwrap().map(drop),
+        users.range(..).keys_only().next_back().unwrap().map(drop),
+        users.scan(.., |_, _| ControlFlow::Continue(())),
+        users.scan_keys(.., |_| ControlFlow::Continue(())),
+        users.first().map(drop),
+        users.pop_first().map(drop),
+        users.pop_last().map(drop),
+        users.decode_key(b"77").map(drop),
+        then.range(..).next().unwrap().map(drop),
+        then.scan(.., |_, _| ControlFlow::Continue(())),
+        then.scan_keys(.., |_| ControlFlow::Continue(())),
+        then.last().map(drop),
+    ];
+    met(told, "key 77 of table \"users\"");
+    let tx = db.begin().unwrap();
+    let inside = tx.table(&users);
+    let told = vec![
+        inside.range(..).next().unwrap().map(drop),
+        inside.range(..).keys_only().next_back().unwrap().map(drop),
+        inside.scan(.., |_, _| ControlFlow::Continue(())),
+        inside.scan_keys(.., |_| ControlFlow::Continue(())),
+        inside.first().map(drop),
+        inside.pop_first().map(drop),
+        inside.pop_last().map(drop),
+    ];
+    met(told, "key 77 of table \"users\"");
+
+    let written = db.table::<u8, String>("ages").unwrap();
+    written.put(&7, &"no number".into()).unwrap();
+    let ages = db.table::<u8, u64>("ages").unwrap();
+    let (snapshot, inside) = (db.snapshot().unwrap(), tx.table(&ages));
+    let then = snapshot.table(&ages);
+    let told = vec![
+        ages.get(&7).map(drop),
+        ages.multi_get(&[6, 7]).map(drop),
+        ages.modify(&7, |_| ()),
+        ages.last().map(drop),
+        then.get(&7).map(drop),
+        then.multi_get(&[6, 7]).map(drop),
+        inside.get(&7).map(drop),
+        inside.get_for_update(&7).map(drop),
+        inside.multi_get(&[6, 7]).map(drop),
+        inside.modify(&7, |_| ()),
+        inside.multi_modify(&[6, 7, 8], |_| ControlFlow::Continue(())),
+    ];
+    met(told, "key \\x07 of table \"ages\"");
+}
+
+/// … and what cannot be encoded by its table, and its key if that can be.
+#[test]
+fn what_cannot_be_encoded_is_told_by_its_table() {
+    #[derive(Debug)]
+    struct Never;
+    impl serde::Serialize for Never {
+        fn serialize<S: serde::Serializer>(&self, _: S) -> std::result::Result<S::Ok, S::Error> {
+            Err(serde::ser::Error::custom("a test"))
+        }
+    }
+    impl<'de> serde::Deserialize<'de> for Never {
+        fn deserialize<D: serde::Deserializer<'de>>(_: D) -> std::result::Result<Self, D::Error> {
+            Ok(Self)
+        }
+    }
+    let db = Database::in_memory().unwrap();
+    let (keys, values) = (db.table::<Never, u8>("keys").unwrap(), db.table::<u8, Never>("values").unwrap());
+    let (tx, snapshot) = (db.begin().unwrap(), db.snapshot().unwrap());
+    let (inside, then) = (tx.table(&keys), snapshot.table(&keys));
+    let of_keys = vec![
+        keys.get(&Never).map(drop),
+        keys.put(&Never, &1),
+        keys.remove(&Never).map(drop),
+        keys.range(Never..).next().unwrap().map(drop),
+        keys.remove_range(Never..).map(drop),
+        keys.bulk_load([(Never, 1)]).map(drop),
+        inside.get(&Never).map(drop),
+        inside.insert(&Never, &1).map(drop),
+        inside.range(Never..).next().unwrap().map(drop),
+        then.contains(&Never).map(drop),
+        then.range(Never..).next().unwrap().map(drop),
+    ];
+    for (nth, told) in of_keys.into_iter().enumerate() {
+        let told = told.unwrap_err().to_string();
+        assert!(told.contains("a test, in table \"keys\"; `Key`"), "{nth}: {told}");
+    }
+    let of_values = [
+        values.put(&7, &Never),
+        values.put_many(&[(7, Never)]),
+        values.modify(&7, |value| *value = Some(Never)),
+        tx.table(&values).put(&7, &Never),
+        tx.table(&values).insert_many(&[(7, Never)]).map(drop),
+    ];
+    for (nth, told) in of_values.into_iter().enumerate() {
+        let told = told.unwrap_err().to_string();
+        assert!(told.contains("key \\x07 of table \"values\"; `Key`"), "{nth}: {told}");
+    }
 }

@@ -157,6 +157,32 @@ impl Buf for Endless<'_> {
     }
 }
 
+/// Says of an encoding error where it was met; other results stay as they are. Nothing is copied where there is no error.
+pub(crate) trait Met {
+    /// In the table of this name.
+    fn in_table(self, name: &str) -> Self;
+    /// In the row of this encoded key.
+    fn in_row(self, key: &[u8]) -> Self;
+}
+
+impl<T> Met for Result<T> {
+    #[inline]
+    fn in_table(mut self, name: &str) -> Self {
+        if let Err(Error::Encoding { table, .. }) = &mut self {
+            *table = Some(name.into());
+        }
+        self
+    }
+
+    #[inline]
+    fn in_row(mut self, encoded: &[u8]) -> Self {
+        if let Err(Error::Encoding { key, .. }) = &mut self {
+            *key = Some(encoded.into());
+        }
+        self
+    }
+}
+
 /// The encoding of `value`. Where debug assertions are on it is read back, too: who finds out later has lost it.
 pub(crate) fn encode_value<V: Value>(value: &V) -> Result<Vec<u8>> {
     let bytes = postcard::to_extend(value, Vec::new()).map_err(|e| failed::<V>("encode", &e))?;
@@ -181,34 +207,59 @@ fn read_value<V: DeserializeOwned>(bytes: &[u8]) -> Result<V, String> {
     }
 }
 
-/// The same for a value that need not be there.
-pub(crate) fn decode_found<V: DeserializeOwned>(bytes: Option<Vec<u8>>) -> Result<Option<V>> {
-    bytes.map(|bytes| decode_value(&bytes)).transpose()
+/// The same for the value of `key`, which need not be there.
+pub(crate) fn decode_found<V: DeserializeOwned>(key: &[u8], bytes: Option<Vec<u8>>) -> Result<Option<V>> {
+    bytes.map(|bytes| decode_value(&bytes)).transpose().in_row(key)
 }
 
-/// Lets `change` do its work on a value that is there as bytes. If what it leaves cannot be encoded, the bytes stay.
+/// The same for the values of many keys.
+pub(crate) fn decode_all<V: DeserializeOwned>(
+    keys: &[Vec<u8>],
+    values: Vec<Option<Vec<u8>>>,
+) -> Result<Vec<Option<V>>> {
+    keys.iter().zip(values).map(|(key, value)| decode_found(key, value)).collect()
+}
+
+/// Lets `change` do its work on the value of `key`, which is there as bytes. If what it leaves cannot be encoded, the bytes stay.
 pub(crate) fn change_value<V: Value, R>(
+    key: &[u8],
     bytes: &mut Option<Vec<u8>>,
     change: impl FnOnce(&mut Option<V>) -> R,
 ) -> Result<R> {
-    let mut value = bytes.as_deref().map(decode_value).transpose()?;
+    let mut value = bytes.as_deref().map(decode_value).transpose().in_row(key)?;
     let told = change(&mut value);
-    *bytes = value.as_ref().map(encode_value).transpose()?;
+    *bytes = value.as_ref().map(encode_value).transpose().in_row(key)?;
     Ok(told)
 }
 
 /// A row as byte tables hold it.
-pub(crate) fn encode_row<K: Key, V: Value>((key, value): &(K, V)) -> Result<(Vec<u8>, Vec<u8>)> {
-    Ok((encode_new_key::<K>(key)?, encode_value(value)?))
+pub(crate) fn encode_row<K: Key, V: Value>(
+    key: &(impl Serialize + ?Sized),
+    value: &V,
+) -> Result<(Vec<u8>, Vec<u8>)> {
+    let key = encode_new_key::<K>(key)?;
+    let value = encode_value(value).in_row(&key)?;
+    Ok((key, value))
+}
+
+/// The same for many.
+pub(crate) fn encode_rows<K: Key, V: Value>(rows: &[(K, V)]) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+    rows.iter().map(|(key, value)| encode_row::<K, V>(key, value)).collect()
 }
 
 /// The inverse of [`encode_row`].
 pub(crate) fn decode_row<K: Key, V: Value>((key, value): (Vec<u8>, Vec<u8>)) -> Result<(K, V)> {
-    Ok((decode_key(&key)?, decode_value(&value)?))
+    decode_parts(&key, &value)
+}
+
+/// The same for a row that is not the caller's own.
+pub(crate) fn decode_parts<K: Key, V: Value>(key: &[u8], value: &[u8]) -> Result<(K, V)> {
+    decode_key(key).and_then(|decoded| Ok((decoded, decode_value(value)?))).in_row(key)
 }
 
 fn failed<T: ?Sized>(action: &'static str, detail: &dyn std::fmt::Display) -> Error {
-    Error::Encoding { action, type_name: std::any::type_name::<T>(), detail: detail.to_string() }
+    let (type_name, detail) = (std::any::type_name::<T>(), detail.to_string());
+    Error::Encoding { action, type_name, detail, table: None, key: None }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use crate::bounds::{RawBounds, exclude, is_before, is_beyond, is_empty};
 use crate::db::byte_table::ByteTable;
-use crate::db::codec::{Key, Value, decode_row, encode_key};
+use crate::db::codec::{Key, Met, Value, decode_row, encode_key};
 use crate::db::prefix::KeyComponent;
 use crate::db::snapshot::OpenSnapshot;
 use crate::db::transaction_range::TransactionRange;
@@ -278,6 +278,24 @@ impl DoubleEndedIterator for ByteRange {
     }
 }
 
+/// Where the bytes of a [`Range`] come from.
+pub trait Rows: Iterator<Item = Result<(Vec<u8>, Vec<u8>)>> {
+    /// The table's name, for errors.
+    fn table(&self) -> &str;
+}
+
+impl Rows for ByteRange {
+    fn table(&self) -> &str {
+        self.table.name()
+    }
+}
+
+impl Rows for TransactionRange {
+    fn table(&self) -> &str {
+        self.table_name()
+    }
+}
+
 /// Rows of a [`Table`](crate::Table) in key order, from either end; `R` is where their bytes come from.
 ///
 /// ```
@@ -354,25 +372,23 @@ impl<K, V> Range<K, V, TransactionRange> {
     }
 }
 
-impl<K: Key, V: Value, R: Iterator<Item = Result<(Vec<u8>, Vec<u8>)>>> Iterator for Range<K, V, R> {
+impl<K: Key, V: Value, R: Rows> Iterator for Range<K, V, R> {
     type Item = Result<(K, V)>;
 
     fn next(&mut self) -> Option<Self::Item> {
         match &mut self.rows {
-            Ok(rows) => Some(rows.next()?.and_then(decode_row)),
+            Ok(rows) => Some(rows.next()?.and_then(decode_row).in_table(rows.table())),
             Err(error) => error.take().map(Err),
         }
     }
 }
 
-impl<K: Key, V: Value, R: FusedIterator<Item = Result<(Vec<u8>, Vec<u8>)>>> FusedIterator for Range<K, V, R> {}
+impl<K: Key, V: Value, R: Rows + FusedIterator> FusedIterator for Range<K, V, R> {}
 
-impl<K: Key, V: Value, R: DoubleEndedIterator<Item = Result<(Vec<u8>, Vec<u8>)>>> DoubleEndedIterator
-    for Range<K, V, R>
-{
+impl<K: Key, V: Value, R: Rows + DoubleEndedIterator> DoubleEndedIterator for Range<K, V, R> {
     fn next_back(&mut self) -> Option<Self::Item> {
         match &mut self.rows {
-            Ok(rows) => Some(rows.next_back()?.and_then(decode_row)),
+            Ok(rows) => Some(rows.next_back()?.and_then(decode_row).in_table(rows.table())),
             Err(error) => error.take().map(Err),
         }
     }

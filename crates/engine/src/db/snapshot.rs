@@ -2,7 +2,7 @@
 
 use crate::bounds::{RawBounds, beginning_with};
 use crate::db::byte_table::ByteTable;
-use crate::db::codec::{Key, Value, decode_found, encode_key};
+use crate::db::codec::{Key, Met, Value, decode_all, decode_found, encode_key};
 use crate::db::engine::Engine;
 use crate::db::prefix::{KeyComponent, KeyPrefix};
 use crate::db::range::{ByteBounds, ByteRange, KeyBounds, Range};
@@ -456,6 +456,11 @@ impl<K, V> std::fmt::Debug for SnapshotTable<'_, K, V> {
 }
 
 impl<K: Key, V: Value> SnapshotTable<'_, K, V> {
+    /// The table's name, for errors.
+    fn name(&self) -> &str {
+        self.bytes.table.name()
+    }
+
     /// The value of `key`.
     ///
     /// ```
@@ -472,7 +477,7 @@ impl<K: Key, V: Value> SnapshotTable<'_, K, V> {
     where
         &'k Q: KeyComponent<K>,
     {
-        decode_found(self.bytes.get(&encode_key(&key)?)?)
+        encode_key(&key).and_then(|key| decode_found(&key, self.bytes.get(&key)?)).in_table(self.name())
     }
 
     /// Is there a value for `key`?
@@ -490,7 +495,7 @@ impl<K: Key, V: Value> SnapshotTable<'_, K, V> {
     where
         &'k Q: KeyComponent<K>,
     {
-        self.bytes.contains(&encode_key(&key)?)
+        self.bytes.contains(&encode_key(&key).in_table(self.name())?)
     }
 
     /// The values of many keys, in their order.
@@ -506,8 +511,8 @@ impl<K: Key, V: Value> SnapshotTable<'_, K, V> {
     /// # Ok(()) }
     /// ```
     pub fn multi_get(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
-        let keys: Vec<_> = keys.iter().map(encode_key).collect::<Result<_>>()?;
-        self.bytes.multi_get(&keys)?.into_iter().map(decode_found).collect()
+        let keys: Vec<_> = keys.iter().map(encode_key).collect::<Result<_>>().in_table(self.name())?;
+        decode_all(&keys, self.bytes.multi_get(&keys)?).in_table(self.name())
     }
 
     /// Calls `row` with each key and value in `bounds`, ascending, until it breaks; see [`Table::scan`].
@@ -527,8 +532,8 @@ impl<K: Key, V: Value> SnapshotTable<'_, K, V> {
     /// # Ok(()) }
     /// ```
     pub fn scan(&self, bounds: impl KeyBounds<K>, row: impl FnMut(K, V) -> ControlFlow<()>) -> Result<()> {
-        let bounds = bounds.encoded()?;
-        decoded(row, |row| self.bytes.scan(bounds, row))
+        let bounds = bounds.encoded().in_table(self.name())?;
+        decoded(row, |row| self.bytes.scan(bounds, row)).in_table(self.name())
     }
 
     /// Calls `key` with each key in `bounds`, ascending, until it breaks; see [`Table::scan_keys`].
@@ -549,8 +554,8 @@ impl<K: Key, V: Value> SnapshotTable<'_, K, V> {
     /// # Ok(()) }
     /// ```
     pub fn scan_keys(&self, bounds: impl KeyBounds<K>, key: impl FnMut(K) -> ControlFlow<()>) -> Result<()> {
-        let bounds = bounds.encoded()?;
-        decoded_keys(key, |key| self.bytes.scan_keys(bounds, key))
+        let bounds = bounds.encoded().in_table(self.name())?;
+        decoded_keys(key, |key| self.bytes.scan_keys(bounds, key)).in_table(self.name())
     }
 
     /// Rows whose keys lie in `bounds`, ascending; `.rev()` descends. An encoding error appears as the first row.
@@ -567,7 +572,7 @@ impl<K: Key, V: Value> SnapshotTable<'_, K, V> {
     /// # Ok(()) }
     /// ```
     pub fn range(&self, bounds: impl KeyBounds<K>) -> Range<K, V> {
-        Range::new(bounds.encoded().map(|bounds| self.bytes.range_between(bounds)))
+        Range::new(bounds.encoded().in_table(self.name()).map(|bounds| self.bytes.range_between(bounds)))
     }
 
     /// The row with the least key.
@@ -610,6 +615,6 @@ impl<K: Key, V: Value> SnapshotTable<'_, K, V> {
     /// # Ok(()) }
     /// ```
     pub fn prefix(&self, leading: &(impl KeyPrefix<K> + ?Sized)) -> Range<K, V> {
-        Range::new(leading.bounds().map(|bounds| self.bytes.range_between(bounds)))
+        Range::new(leading.bounds().in_table(self.name()).map(|bounds| self.bytes.range_between(bounds)))
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::db::byte_table::ByteTable;
 use crate::db::codec::{
-    Key, Value, change_value, decode_found, decode_key, decode_row, decode_value, encode_key, encode_new_key,
-    encode_row, encode_value,
+    Key, Met, Value, change_value, decode_all, decode_found, decode_key, decode_parts, decode_row,
+    encode_key, encode_new_key, encode_row, encode_rows,
 };
 use crate::db::prefix::{KeyComponent, KeyPrefix};
 use crate::db::range::{ByteRange, KeyBounds, Range};
@@ -97,7 +97,7 @@ impl<K: Key, V: Value> Table<K, V> {
     /// # Ok(()) }
     /// ```
     pub fn decode_key(&self, bytes: &[u8]) -> Result<K> {
-        decode_key(bytes)
+        decode_key(bytes).in_row(bytes).in_table(self.name())
     }
 
     /// The same table through a handle whose writes wait for `durability`.
@@ -149,7 +149,7 @@ impl<K: Key, V: Value> Table<K, V> {
     where
         &'k Q: KeyComponent<K>,
     {
-        decode_found(self.bytes.get(&encode_key(&key)?)?)
+        encode_key(&key).and_then(|key| decode_found(&key, self.bytes.get(&key)?)).in_table(self.name())
     }
 
     /// Is there a value for `key`?
@@ -166,7 +166,7 @@ impl<K: Key, V: Value> Table<K, V> {
     where
         &'k Q: KeyComponent<K>,
     {
-        self.bytes.contains(&encode_key(&key)?)
+        self.bytes.contains(&encode_key(&key).in_table(self.name())?)
     }
 
     /// The values of many keys, in their order; see [`ByteTable::multi_get`].
@@ -180,8 +180,8 @@ impl<K: Key, V: Value> Table<K, V> {
     /// # Ok(()) }
     /// ```
     pub fn multi_get(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
-        let keys = keys.iter().map(encode_key).collect::<Result<Vec<_>>>()?;
-        self.bytes.multi_get(&keys)?.into_iter().map(decode_found).collect()
+        let keys = keys.iter().map(encode_key).collect::<Result<Vec<_>>>().in_table(self.name())?;
+        decode_all(&keys, self.bytes.multi_get(&keys)?).in_table(self.name())
     }
 
     /// Sets the value of `key`, which may be given in a borrowed form ([`KeyComponent`]), whether or not it
@@ -200,7 +200,8 @@ impl<K: Key, V: Value> Table<K, V> {
     where
         &'k Q: KeyComponent<K>,
     {
-        self.bytes.put(&encode_new_key::<K>(&key)?, &encode_value(value)?)
+        let (key, value) = encode_row::<K, V>(&key, value).in_table(self.name())?;
+        self.bytes.put(&key, &value)
     }
 
     /// Sets the values of many keys, each as a commit of its own; see [`ByteTable::put_many`]. If a key or value cannot be
@@ -215,7 +216,7 @@ impl<K: Key, V: Value> Table<K, V> {
     /// # Ok(()) }
     /// ```
     pub fn put_many(&self, rows: &[(K, V)]) -> Result<()> {
-        self.bytes.put_many(&rows.iter().map(encode_row).collect::<Result<Vec<_>>>()?)
+        self.bytes.put_many(&encode_rows(rows).in_table(self.name())?)
     }
 
     /// Sets the value of `key`, which may be given in a borrowed form, unless it has one; says whether it did.
@@ -233,7 +234,8 @@ impl<K: Key, V: Value> Table<K, V> {
     where
         &'k Q: KeyComponent<K>,
     {
-        self.bytes.insert(&encode_new_key::<K>(&key)?, &encode_value(value)?)
+        let (key, value) = encode_row::<K, V>(&key, value).in_table(self.name())?;
+        self.bytes.insert(&key, &value)
     }
 
     /// Removes `key`; says whether it was there. Errors as [`ByteTable::put`], so also for a key that is too long for a
@@ -256,7 +258,7 @@ impl<K: Key, V: Value> Table<K, V> {
     where
         &'k Q: KeyComponent<K>,
     {
-        self.bytes.remove(&encode_key(&key)?)
+        self.bytes.remove(&encode_key(&key).in_table(self.name())?)
     }
 
     /// Changes the row of `key` in one step: `change` gets its value, `None` if there is none, and leaves what it is to be, `None` to
@@ -287,7 +289,8 @@ impl<K: Key, V: Value> Table<K, V> {
     where
         &'k Q: KeyComponent<K>,
     {
-        self.bytes.modify_or_fail(&encode_new_key::<K>(&key)?, |value| change_value(value, &mut change))
+        let key = encode_new_key::<K>(&key).in_table(self.name())?;
+        self.bytes.modify_or_fail(&key, |value| change_value(&key, value, &mut change)).in_table(self.name())
     }
 
     /// Removes the rows whose keys lie in `bounds`, all at one point in time or none; says how many. See
@@ -302,7 +305,7 @@ impl<K: Key, V: Value> Table<K, V> {
     /// # Ok(()) }
     /// ```
     pub fn remove_range(&self, bounds: impl KeyBounds<K>) -> Result<u64> {
-        self.bytes.remove_between(bounds.encoded()?)
+        self.bytes.remove_between(bounds.encoded().in_table(self.name())?)
     }
 
     /// Removes the rows whose keys begin with `leading`, as [`prefix`](Table::prefix) has them, all or none; says how many. See
@@ -317,7 +320,7 @@ impl<K: Key, V: Value> Table<K, V> {
     /// # Ok(()) }
     /// ```
     pub fn remove_prefix(&self, leading: &(impl KeyPrefix<K> + ?Sized)) -> Result<u64> {
-        self.bytes.remove_between(leading.bounds()?)
+        self.bytes.remove_between(leading.bounds().in_table(self.name())?)
     }
 
     /// Removes the row with the least key and returns it; see [`ByteTable::pop_first`]. A row that cannot be decoded stays.
@@ -375,13 +378,15 @@ impl<K: Key, V: Value> Table<K, V> {
     /// # Ok(()) }
     /// ```
     pub fn pop_first_in(&self, bounds: impl KeyBounds<K>) -> Result<Option<(K, V)>> {
-        self.bytes.pop(Direction::Ascending, bounds.encoded()?, decode_row)
+        let bounds = bounds.encoded().in_table(self.name())?;
+        self.bytes.pop(Direction::Ascending, bounds, decode_row).in_table(self.name())
     }
 
     /// Removes the row with the greatest key in `bounds` and returns it; see [`ByteTable::pop_last_in`]. A row that cannot be decoded
     /// stays.
     pub fn pop_last_in(&self, bounds: impl KeyBounds<K>) -> Result<Option<(K, V)>> {
-        self.bytes.pop(Direction::Descending, bounds.encoded()?, decode_row)
+        let bounds = bounds.encoded().in_table(self.name())?;
+        self.bytes.pop(Direction::Descending, bounds, decode_row).in_table(self.name())
     }
 
     /// Rows whose keys lie in `bounds`, ascending; `.rev()` descends. See [`ByteTable::range`]. An encoding error appears as
@@ -399,7 +404,9 @@ impl<K: Key, V: Value> Table<K, V> {
     /// # Ok(()) }
     /// ```
     pub fn range(&self, bounds: impl KeyBounds<K>) -> Range<K, V> {
-        Range::new(bounds.encoded().map(|bounds| ByteRange::new(self.bytes.clone(), bounds)))
+        Range::new(
+            bounds.encoded().in_table(self.name()).map(|bounds| ByteRange::new(self.bytes.clone(), bounds)),
+        )
     }
 
     /// The row with the least key; see [`ByteTable::first`].
@@ -448,7 +455,7 @@ impl<K: Key, V: Value> Table<K, V> {
     /// # Ok(()) }
     /// ```
     pub fn estimate_range(&self, bounds: impl KeyBounds<K>) -> Result<u64> {
-        self.bytes.tree.estimate(bounds.encoded()?)
+        self.bytes.tree.estimate(bounds.encoded().in_table(self.name())?)
     }
 
     /// Rows whose keys begin with the components of `leading`, a tuple such as `("AA",)` of the key's own types, or with
@@ -466,7 +473,9 @@ impl<K: Key, V: Value> Table<K, V> {
     /// # Ok(()) }
     /// ```
     pub fn prefix(&self, leading: &(impl KeyPrefix<K> + ?Sized)) -> Range<K, V> {
-        Range::new(leading.bounds().map(|bounds| ByteRange::new(self.bytes.clone(), bounds)))
+        Range::new(
+            leading.bounds().in_table(self.name()).map(|bounds| ByteRange::new(self.bytes.clone(), bounds)),
+        )
     }
 
     /// Calls `row` with each key and value in `bounds`, ascending, until it breaks; faster than [`Table::range`], since the
@@ -487,8 +496,8 @@ impl<K: Key, V: Value> Table<K, V> {
     /// # Ok(()) }
     /// ```
     pub fn scan(&self, bounds: impl KeyBounds<K>, row: impl FnMut(K, V) -> ControlFlow<()>) -> Result<()> {
-        let bounds = bounds.encoded()?;
-        decoded(row, |row| self.bytes.scan(bounds, row))
+        let bounds = bounds.encoded().in_table(self.name())?;
+        decoded(row, |row| self.bytes.scan(bounds, row)).in_table(self.name())
     }
 
     /// Calls `key` with each key in `bounds`, ascending, until it breaks. Values are neither read, however large they are, nor decoded.
@@ -508,8 +517,8 @@ impl<K: Key, V: Value> Table<K, V> {
     /// # Ok(()) }
     /// ```
     pub fn scan_keys(&self, bounds: impl KeyBounds<K>, key: impl FnMut(K) -> ControlFlow<()>) -> Result<()> {
-        let bounds = bounds.encoded()?;
-        decoded_keys(key, |key| self.bytes.scan_keys(bounds, key))
+        let bounds = bounds.encoded().in_table(self.name())?;
+        decoded_keys(key, |key| self.bytes.scan_keys(bounds, key)).in_table(self.name())
     }
 
     /// Loads rows in strictly ascending order of their keys; see [`ByteTable::bulk_load`].
@@ -524,9 +533,10 @@ impl<K: Key, V: Value> Table<K, V> {
     /// ```
     pub fn bulk_load(&self, rows: impl IntoIterator<Item = (K, V)>) -> Result<u64> {
         let mut failed = None;
-        let encoded = rows.into_iter().map_while(|row| encode_row(&row).map_err(|e| failed = Some(e)).ok());
-        let count = self.bytes.bulk_load(encoded)?;
-        failed.map_or(Ok(count), Err)
+        let encode =
+            |(key, value): (K, V)| encode_row::<K, V>(&key, &value).map_err(|e| failed = Some(e)).ok();
+        let count = self.bytes.bulk_load(rows.into_iter().map_while(encode))?;
+        failed.map_or(Ok(count), Err).in_table(self.name())
     }
 }
 
@@ -537,8 +547,7 @@ pub(crate) fn decoded<K: Key, V: Value>(
 ) -> Result<()> {
     let mut failed = Ok(());
     scan(&mut |key, value| {
-        let decoded = decode_key(key).and_then(|key| Ok((key, decode_value(value)?)));
-        unless_failed(decoded, &mut failed, |(key, value)| row(key, value))
+        unless_failed(decode_parts(key, value), &mut failed, |(key, value)| row(key, value))
     })?;
     failed
 }
@@ -549,7 +558,7 @@ pub(crate) fn decoded_keys<K: Key>(
     scan: impl FnOnce(&mut dyn FnMut(&[u8]) -> ControlFlow<()>) -> Result<()>,
 ) -> Result<()> {
     let mut failed = Ok(());
-    scan(&mut |found| unless_failed(decode_key(found), &mut failed, &mut key))?;
+    scan(&mut |found| unless_failed(decode_key(found).in_row(found), &mut failed, &mut key))?;
     failed
 }
 

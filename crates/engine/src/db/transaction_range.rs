@@ -112,6 +112,10 @@ impl TransactionRange {
         self.values = Values::unless(keys_only);
     }
 
+    pub(crate) fn table_name(&self) -> &str {
+        &self.tree.name
+    }
+
     fn next_row(&mut self, direction: Direction) -> Option<Result<Row>> {
         if self.done {
             return None;

@@ -1,7 +1,8 @@
 //! Typed tables, as transactions see and change them.
 
 use crate::db::codec::{
-    Key, Value, change_value, decode_found, decode_row, encode_key, encode_new_key, encode_row, encode_value,
+    Key, Met, Value, change_value, decode_all, decode_found, decode_row, encode_key, encode_new_key,
+    encode_row, encode_rows,
 };
 use crate::db::prefix::{KeyComponent, KeyPrefix};
 use crate::db::range::{KeyBounds, Range};
@@ -44,6 +45,11 @@ impl<K, V> std::fmt::Debug for TransactionTable<'_, K, V> {
 }
 
 impl<K: Key, V: Value> TransactionTable<'_, K, V> {
+    /// The table's name, for errors.
+    fn name(&self) -> &str {
+        self.bytes.table.name()
+    }
+
     /// The value of `key`.
     ///
     /// ```
@@ -64,7 +70,7 @@ impl<K: Key, V: Value> TransactionTable<'_, K, V> {
     where
         &'k Q: KeyComponent<K>,
     {
-        decode_found(self.bytes.get(&encode_key(&key)?)?)
+        encode_key(&key).and_then(|key| decode_found(&key, self.bytes.get(&key)?)).in_table(self.name())
     }
 
     /// The values of many keys, in their order; see [`TransactionBytes::multi_get`].
@@ -82,8 +88,8 @@ impl<K: Key, V: Value> TransactionTable<'_, K, V> {
     /// # Ok(()) }
     /// ```
     pub fn multi_get(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
-        let keys = keys.iter().map(encode_key).collect::<Result<Vec<_>>>()?;
-        self.bytes.multi_get(&keys)?.into_iter().map(decode_found).collect()
+        let keys = keys.iter().map(encode_key).collect::<Result<Vec<_>>>().in_table(self.name())?;
+        decode_all(&keys, self.bytes.multi_get(&keys)?).in_table(self.name())
     }
 
     /// The value of `key`, for a row that is going to be changed; see [`TransactionBytes::get_for_update`].
@@ -111,7 +117,9 @@ impl<K: Key, V: Value> TransactionTable<'_, K, V> {
     where
         &'k Q: KeyComponent<K>,
     {
-        decode_found(self.bytes.get_for_update(&encode_key(&key)?)?)
+        encode_key(&key)
+            .and_then(|key| decode_found(&key, self.bytes.get_for_update(&key)?))
+            .in_table(self.name())
     }
 
     /// Is there a value for `key`?
@@ -133,7 +141,7 @@ impl<K: Key, V: Value> TransactionTable<'_, K, V> {
     where
         &'k Q: KeyComponent<K>,
     {
-        self.bytes.contains(&encode_key(&key)?)
+        self.bytes.contains(&encode_key(&key).in_table(self.name())?)
     }
 
     /// Changes the row of `key`: `change` gets its value, `None` if there is none, and leaves what it is to be, `None` to remove it.
@@ -158,7 +166,8 @@ impl<K: Key, V: Value> TransactionTable<'_, K, V> {
     where
         &'k Q: KeyComponent<K>,
     {
-        self.bytes.modify_or_fail(&encode_new_key::<K>(&key)?, |value| change_value(value, change))
+        let key = encode_new_key::<K>(&key).in_table(self.name())?;
+        self.bytes.modify_or_fail(&key, |value| change_value(&key, value, change)).in_table(self.name())
     }
 
     /// Changes the rows of many keys, in their order, until `change` breaks; see [`TransactionBytes::multi_modify`]. After an encoding
@@ -183,15 +192,20 @@ impl<K: Key, V: Value> TransactionTable<'_, K, V> {
         keys: &[K],
         mut change: impl FnMut(&mut Option<V>) -> ControlFlow<()>,
     ) -> Result<()> {
-        let keys = keys.iter().map(|key| encode_new_key::<K>(key)).collect::<Result<Vec<_>>>()?;
-        let mut failed = Ok(());
+        let keys = keys
+            .iter()
+            .map(|key| encode_new_key::<K>(key))
+            .collect::<Result<Vec<_>>>()
+            .in_table(self.name())?;
+        let (mut failed, mut next) = (Ok(()), keys.iter());
         self.bytes.multi_modify(&keys, |value| {
-            change_value(value, &mut change).unwrap_or_else(|error| {
+            let key = next.next().expect("each key is met once, in their order");
+            change_value(key, value, &mut change).unwrap_or_else(|error| {
                 failed = Err(error);
                 ControlFlow::Break(())
             })
         })?;
-        failed
+        failed.in_table(self.name())
     }
 
     /// Sets the value of `key`, which may be given in a borrowed form ([`KeyComponent`]), whether or not it
@@ -214,7 +228,8 @@ impl<K: Key, V: Value> TransactionTable<'_, K, V> {
     where
         &'k Q: KeyComponent<K>,
     {
-        self.bytes.put(&encode_new_key::<K>(&key)?, &encode_value(value)?)
+        let (key, value) = encode_row::<K, V>(&key, value).in_table(self.name())?;
+        self.bytes.put(&key, &value)
     }
 
     /// Sets the value of `key`, which may be given in a borrowed form, unless it has one; says whether it did.
@@ -235,7 +250,8 @@ impl<K: Key, V: Value> TransactionTable<'_, K, V> {
     where
         &'k Q: KeyComponent<K>,
     {
-        self.bytes.insert(&encode_new_key::<K>(&key)?, &encode_value(value)?)
+        let (key, value) = encode_row::<K, V>(&key, value).in_table(self.name())?;
+        self.bytes.insert(&key, &value)
     }
 
     /// Sets the values of many keys unless they have one; says how many did. See [`TransactionBytes::insert_many`].
@@ -251,7 +267,7 @@ impl<K: Key, V: Value> TransactionTable<'_, K, V> {
     /// # Ok(()) }
     /// ```
     pub fn insert_many(&self, rows: &[(K, V)]) -> Result<usize> {
-        self.bytes.insert_many(&rows.iter().map(encode_row).collect::<Result<Vec<_>>>()?)
+        self.bytes.insert_many(&encode_rows(rows).in_table(self.name())?)
     }
 
     /// Sets the values of many keys. See [`TransactionBytes::put_many`].
@@ -268,7 +284,7 @@ impl<K: Key, V: Value> TransactionTable<'_, K, V> {
     /// # Ok(()) }
     /// ```
     pub fn put_many(&self, rows: &[(K, V)]) -> Result<()> {
-        self.bytes.put_many(&rows.iter().map(encode_row).collect::<Result<Vec<_>>>()?)
+        self.bytes.put_many(&encode_rows(rows).in_table(self.name())?)
     }
 
     /// Removes `key`; says whether it was there.
@@ -292,7 +308,7 @@ impl<K: Key, V: Value> TransactionTable<'_, K, V> {
     where
         &'k Q: KeyComponent<K>,
     {
-        self.bytes.remove(&encode_key(&key)?)
+        self.bytes.remove(&encode_key(&key).in_table(self.name())?)
     }
 
     /// Removes the rows whose keys lie in `bounds`; says how many. See [`TransactionBytes::remove_range`].
@@ -312,13 +328,13 @@ impl<K: Key, V: Value> TransactionTable<'_, K, V> {
     /// # Ok(()) }
     /// ```
     pub fn remove_range(&self, bounds: impl KeyBounds<K>) -> Result<u64> {
-        self.bytes.remove_between(bounds.encoded()?, u64::MAX)
+        self.bytes.remove_between(bounds.encoded().in_table(self.name())?, u64::MAX)
     }
 
     /// Removes the rows whose keys begin with `leading`, as [`prefix`](TransactionTable::prefix) has them; says how many. See
     /// [`remove_range`](TransactionTable::remove_range) for an example.
     pub fn remove_prefix(&self, leading: &(impl KeyPrefix<K> + ?Sized)) -> Result<u64> {
-        self.bytes.remove_between(leading.bounds()?, u64::MAX)
+        self.bytes.remove_between(leading.bounds().in_table(self.name())?, u64::MAX)
     }
 
     /// Removes the first rows whose keys lie in `bounds`, at most `rows_max`; says how many. See [`TransactionBytes::remove_some`].
@@ -333,7 +349,7 @@ impl<K: Key, V: Value> TransactionTable<'_, K, V> {
     /// # Ok(()) }
     /// ```
     pub fn remove_some(&self, bounds: impl KeyBounds<K>, rows_max: u64) -> Result<u64> {
-        self.bytes.remove_between(bounds.encoded()?, rows_max)
+        self.bytes.remove_between(bounds.encoded().in_table(self.name())?, rows_max)
     }
 
     /// Removes the row with the least key and returns it; see [`TransactionBytes::pop_first`]. A row that cannot be decoded stays.
@@ -367,13 +383,15 @@ impl<K: Key, V: Value> TransactionTable<'_, K, V> {
     ///
     /// See [`Table::pop_first_in`](crate::Table::pop_first_in) for an example.
     pub fn pop_first_in(&self, bounds: impl KeyBounds<K>) -> Result<Option<(K, V)>> {
-        self.bytes.pop(Direction::Ascending, bounds.encoded()?, decode_row)
+        let bounds = bounds.encoded().in_table(self.name())?;
+        self.bytes.pop(Direction::Ascending, bounds, decode_row).in_table(self.name())
     }
 
     /// Removes the row with the greatest key in `bounds` and returns it; see [`TransactionBytes::pop_last_in`]. A row that cannot be
     /// decoded stays, and its `Deserialize` does not call this transaction, as with [`pop_first`](TransactionTable::pop_first).
     pub fn pop_last_in(&self, bounds: impl KeyBounds<K>) -> Result<Option<(K, V)>> {
-        self.bytes.pop(Direction::Descending, bounds.encoded()?, decode_row)
+        let bounds = bounds.encoded().in_table(self.name())?;
+        self.bytes.pop(Direction::Descending, bounds, decode_row).in_table(self.name())
     }
 
     /// Rows whose keys lie in `bounds`, ascending; `.rev()` descends. See [`TransactionBytes::range`]. An encoding error
@@ -401,7 +419,7 @@ impl<K: Key, V: Value> TransactionTable<'_, K, V> {
     /// # Ok(()) }
     /// ```
     pub fn range(&self, bounds: impl KeyBounds<K>) -> Range<K, V, TransactionRange> {
-        Range::new(bounds.encoded().map(|bounds| self.bytes.range_between(bounds)))
+        Range::new(bounds.encoded().in_table(self.name()).map(|bounds| self.bytes.range_between(bounds)))
     }
 
     /// The row with the least key; see [`TransactionBytes::first`].
@@ -453,7 +471,7 @@ impl<K: Key, V: Value> TransactionTable<'_, K, V> {
     /// # Ok(()) }
     /// ```
     pub fn estimate_range(&self, bounds: impl KeyBounds<K>) -> Result<u64> {
-        self.bytes.estimate_between(bounds.encoded()?)
+        self.bytes.estimate_between(bounds.encoded().in_table(self.name())?)
     }
 
     /// Calls `row` with each key and value in `bounds`, ascending, until it breaks; see [`TransactionBytes::scan`].
@@ -476,8 +494,8 @@ impl<K: Key, V: Value> TransactionTable<'_, K, V> {
     /// # Ok(()) }
     /// ```
     pub fn scan(&self, bounds: impl KeyBounds<K>, row: impl FnMut(K, V) -> ControlFlow<()>) -> Result<()> {
-        let bounds = bounds.encoded()?;
-        decoded(row, |row| self.bytes.scan(bounds, row))
+        let bounds = bounds.encoded().in_table(self.name())?;
+        decoded(row, |row| self.bytes.scan(bounds, row)).in_table(self.name())
     }
 
     /// Calls `key` with each key in `bounds`, ascending, until it breaks; see [`TransactionBytes::scan_keys`]. Values are neither read
@@ -504,8 +522,8 @@ impl<K: Key, V: Value> TransactionTable<'_, K, V> {
     /// # Ok(()) }
     /// ```
     pub fn scan_keys(&self, bounds: impl KeyBounds<K>, key: impl FnMut(K) -> ControlFlow<()>) -> Result<()> {
-        let bounds = bounds.encoded()?;
-        decoded_keys(key, |key| self.bytes.scan_keys(bounds, key))
+        let bounds = bounds.encoded().in_table(self.name())?;
+        decoded_keys(key, |key| self.bytes.scan_keys(bounds, key)).in_table(self.name())
     }
 
     /// Rows whose keys begin with `leading`; as [`Table::prefix`](crate::Table::prefix).
@@ -527,6 +545,6 @@ impl<K: Key, V: Value> TransactionTable<'_, K, V> {
     /// # Ok(()) }
     /// ```
     pub fn prefix(&self, leading: &(impl KeyPrefix<K> + ?Sized)) -> Range<K, V, TransactionRange> {
-        Range::new(leading.bounds().map(|bounds| self.bytes.range_between(bounds)))
+        Range::new(leading.bounds().in_table(self.name()).map(|bounds| self.bytes.range_between(bounds)))
     }
 }
