@@ -56,7 +56,7 @@ class TableDropped(Error):
 
 
 class TableInUse(Error):
-    """Transactions, running or prepared, or a backup use the table. End them, then drop it."""
+    """Transactions, running or prepared, or a backup use the table. End them, also your own, then drop it."""
 
 
 class UnknownTransaction(Error):

@@ -196,9 +196,10 @@ pub enum Error {
     /// What the snapshot needs was given up, because old versions took more memory than they may. Take a new snapshot.
     #[error("the snapshot is too old: the rows it needs were given up to bound memory; take a new snapshot")]
     SnapshotTooOld,
-    /// A table is in use by transactions, running or [prepared](crate::Transaction::prepare), or by backups, that did not end in time.
+    /// A table is in use by transactions, running or [prepared](crate::Transaction::prepare), or by backups, that did not end in time. One
+    /// of them may be the caller's own, which cannot end while it waits.
     #[error(
-        "table {name:?} is in use by transactions, running or prepared, or by a backup; end them, then drop it"
+        "table {name:?} is in use by transactions, running or prepared, or by a backup; end them, the caller's own, too, then drop it"
     )]
     TableInUse {
         /// Its name.
@@ -397,7 +398,10 @@ mod tests {
     #[test]
     fn a_table_may_be_in_use_by_more_than_running_transactions() {
         let told = Error::TableInUse { name: "t".into() }.to_string();
-        assert!(told.contains("running or prepared, or by a backup"), "{told}");
+        assert!(
+            told.contains("running or prepared, or by a backup; end them, the caller's own, too"),
+            "{told}"
+        );
     }
 
     /// Who has many damaged values is told of some, and how many there are.

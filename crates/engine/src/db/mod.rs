@@ -341,8 +341,8 @@ impl Database {
     /// that come meanwhile wait for it, as for a lock, and one that closes a circle of waits gives way
     /// ([`Error::Deadlock`](crate::Error::Deadlock)).
     ///
-    /// Errors: [`Error::TableInUse`](crate::Error::TableInUse) if those that it waits for do not end within 10 seconds. The table
-    /// stays then.
+    /// Errors: [`Error::TableInUse`](crate::Error::TableInUse) if those that it waits for do not end within 10 seconds, as the caller's
+    /// own transaction cannot. The table stays then.
     ///
     /// ```
     /// # fn main() -> foreshore::Result<()> {
