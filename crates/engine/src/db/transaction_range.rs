@@ -113,7 +113,7 @@ impl TransactionRange {
     }
 
     pub(crate) fn table_name(&self) -> &str {
-        &self.tree.name
+        self.tree.name()
     }
 
     fn next_row(&mut self, direction: Direction) -> Option<Result<Row>> {
