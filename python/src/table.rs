@@ -356,6 +356,37 @@ impl Table {
         }
     }
 
+    /// The first row with ``start <= key < stop``, or of those whose keys begin with ``prefix``; ``None`` if there is none. Bounds as of
+    /// ``range``, prefixes as of ``prefix``.
+    #[pyo3(signature = (start = None, stop = None, *, include_stop = false, prefix = None))]
+    fn first<'py>(
+        &self,
+        py: Python<'py>,
+        start: Option<&Bound<'py, PyAny>>,
+        stop: Option<&Bound<'py, PyAny>>,
+        include_stop: bool,
+        prefix: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Option<Bound<'py, PyTuple>>> {
+        let bounds = self.bounds_or_prefix(py, (start, stop, include_stop), prefix)?;
+        let row = self.with(py, 1, |table| table.range(bounds).next().transpose())?;
+        row.map(|row| self.row(py, &row)).transpose()
+    }
+
+    /// The last row with ``start <= key < stop``, or of those whose keys begin with ``prefix``; as ``first``.
+    #[pyo3(signature = (start = None, stop = None, *, include_stop = false, prefix = None))]
+    fn last<'py>(
+        &self,
+        py: Python<'py>,
+        start: Option<&Bound<'py, PyAny>>,
+        stop: Option<&Bound<'py, PyAny>>,
+        include_stop: bool,
+        prefix: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Option<Bound<'py, PyTuple>>> {
+        let bounds = self.bounds_or_prefix(py, (start, stop, include_stop), prefix)?;
+        let row = self.with(py, 1, |table| table.range(bounds).next_back().transpose())?;
+        row.map(|row| self.row(py, &row)).transpose()
+    }
+
     /// Removes the first row and returns it; raises ``KeyError`` if the table is empty.
     fn popitem<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let first = self.taken(py, |table| table.pop_first(Bounds::default()))?;

@@ -93,6 +93,26 @@ def test_ranges_are_removed(db, letters):
     assert flights.remove_range() == 1 and not flights
 
 
+def test_rows_at_the_ends_of_ranges(db, letters):
+    assert letters.first() == ("a", 0) and letters.last() == ("e", 4)
+    assert letters.first("b") == ("b", 1) and letters.last(stop="e") == ("d", 3)
+    assert letters.last("c", "e", include_stop=True) == ("e", 4) and letters.first("x") is None
+    posts = db.table("posts", key=(int, int), value=str)
+    posts.update({(1, 5): "ada's", (2, 7): "ben's", (2, 9): "ben's next"})
+    before = db.snapshot()
+    with db.begin() as tx:
+        assert tx.table(posts).last(prefix=(2,)) == ((2, 9), "ben's next")
+        tx.table(posts).remove((2, 9))
+        assert tx.table(posts).last(prefix=(2,)) == ((2, 7), "ben's")
+    assert posts.first(prefix=(2,)) == posts.last(prefix=(2,)) == ((2, 7), "ben's")
+    assert before.table(posts).last() == ((2, 9), "ben's next") and posts.last(prefix=(3,)) is None
+    with pytest.raises(foreshore.Argument, match="not both"):
+        posts.first((1, 5), prefix=(1,))
+    db.table("posts")[b"\xff"] = b""
+    with pytest.raises(foreshore.Encoding):
+        posts.last((2, 9))
+
+
 def test_rows_are_taken_from_the_ends_of_ranges(db, letters):
     assert letters.pop_first("b") == ("b", 1) and letters.pop_last(stop="e") == ("d", 3)
     assert letters.pop_last("c", "e", include_stop=True) == ("e", 4)
