@@ -5,20 +5,6 @@
 //! nor in the ring. If another one begins there, of which nothing is on record, then what was is lost: an incarnation is on record, durably,
 //! before its first byte is written.
 //!
-//! A *lone birth*, the last incarnation's with nothing behind it, is passed over: the log ends before it, and the next incarnation takes
-//! the same place. So a database that is opened and killed again and again needs no more log each time, for which a full disk has no
-//! space. (Each time takes some bytes of the directory, until a checkpoint.) Why nothing is lost:
-//! - Nothing rests on a lone birth. What is acknowledged, whatever a page or the directory's redo LSN refers to, and whatever else is to be
-//!   durable first, has a record behind it: its own, or the pad of the flight that made it so. Records behind a torn one were not
-//!   acknowledged: an acknowledgement waits for all before.
-//! - The end never falls below the redo LSN: who begins to read behind the birth, as it does after a checkpoint, does not pass over it.
-//! - Nothing of the one that was replaced is read as a record of the next one, whose salt is another. This is as where a first flight has
-//!   left nothing at all.
-//! - Its birth is not taken for one that is not on record. The ring may hold it until the next one has cleared that, or again after a
-//!   power failure; a block that a torn flight has left, until the next one has a flight there. So the directory remembers each
-//!   incarnation that begins at the redo LSN or above, though the next one begins there, too. Where the log ends higher, only births
-//!   above count.
-//!
 //! Each record of the last incarnation may be in either: in the segments only (the ring was given back, or lost with
 //! the machine), in both (written, perhaps not synced), in the ring only. All that the ring still holds counts as not
 //! synced, since a record is synced before its place in the ring is given back (F3 in `flights.rs`).
@@ -56,8 +42,6 @@ pub(crate) struct LogReader {
     /// The incarnation that is being read, by its place in the list.
     current: usize,
     seal: Seal,
-    /// Where it began to read.
-    from: Lsn,
     at: Lsn,
     /// The end of the log, if it is known.
     stop: Lsn,
@@ -113,7 +97,6 @@ impl LogReader {
             incarnations: incarnations.to_vec(),
             current,
             seal: Seal::new(incarnations[current].salt),
-            from,
             at: from,
             stop: Lsn::MAX,
             segments: StoredBytes::forward(vfs.clone(), &options, window_bytes),
@@ -216,7 +199,6 @@ impl LogReader {
                 if let Some(unknown) = self.unknown_incarnation(start)? {
                     return self.meet(unknown);
                 }
-                self.pass_over_lone_birth();
             }
         }
         Ok(step)
@@ -232,14 +214,6 @@ impl LogReader {
         let salt = salt.or_else(|| record::salt_of_birth(start, &in_ring));
         let is_unknown = |salt: &u64| self.incarnations.iter().all(|known| known.salt != *salt);
         Ok(salt.filter(is_unknown).map(|salt| Incarnation { prev_end: end, start, salt }))
-    }
-
-    /// An incarnation of which nothing but its birth is there ends where it begins.
-    fn pass_over_lone_birth(&mut self) {
-        let born = self.incarnations[self.current].start;
-        if self.from <= born && self.at == born + BIRTH_BYTES as u64 {
-            (self.at, self.stop) = (born, born);
-        }
     }
 
     #[cold]

@@ -45,8 +45,7 @@ pub(crate) fn repair_tail(
             tail.drop_synced(options.ring());
         }
     }
-    // A birth that is passed over is a tail of its own: only of the last incarnation is any step in the ring.
-    if let Some(Unsynced { start, bytes }) = tail.filter(|tail| tail.start < reader.end()) {
+    if let Some(Unsynced { start, bytes }) = tail {
         write(&**vfs, options.segment_bytes, start, &bytes)?;
     }
     Ok(reader.end())

@@ -163,12 +163,9 @@ impl<T: Clone + Default> Replay<T> {
         }
     }
 
-    /// The incarnations that have records behind the redo LSN, and the newest one, which later ones are told from. One that begins
-    /// there is needed though another has taken its place: its birth may be found (`log/reader.rs`).
+    /// The incarnations that have records behind the redo LSN, and the newest one, which later ones are told from.
     pub fn needed_incarnations(&self) -> &[Incarnation] {
-        let redo = self.redo_lsn;
-        let is_done = |pair: &&[Incarnation]| pair[0].start < redo && pair[1].prev_end <= redo;
-        let done = self.incarnations.windows(2).take_while(is_done).count();
+        let done = self.incarnations.windows(2).take_while(|pair| pair[1].prev_end <= self.redo_lsn).count();
         &self.incarnations[done..]
     }
 }
