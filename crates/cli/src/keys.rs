@@ -3,7 +3,7 @@
 use crate::failure::{Failure, Outcome};
 use crate::rows::Shape;
 use clap::Args;
-use foreshore::{ByteBounds, Prefix, RawBounds};
+use foreshore::RawBounds;
 use std::ops::Bound;
 
 /// A range of keys.
@@ -30,7 +30,7 @@ pub struct KeyRange {
 impl Between {
     /// The keys that it spells.
     pub fn keys(&self, shape: &Shape) -> Outcome<RawBounds> {
-        let bound = |text: &Option<String>| text.as_ref().map(|text| shape.prefix(text)).transpose();
+        let bound = |text: &Option<String>| text.as_ref().map(|text| shape.end(text)).transpose();
         let from = bound(&self.from)?.map_or(Bound::Unbounded, Bound::Included);
         let to = bound(&self.to)?.map_or(Bound::Unbounded, Bound::Excluded);
         Ok((from, to))
@@ -41,7 +41,7 @@ impl KeyRange {
     /// The keys that it spells.
     pub fn keys(&self, shape: &Shape) -> Outcome<RawBounds> {
         match &self.prefix {
-            Some(prefix) => beginning(prefix, shape),
+            Some(prefix) => shape.beginning(prefix),
             None => self.between.keys(shape),
         }
     }
@@ -76,9 +76,4 @@ impl RemovedKeys {
         }
         Ok(keys)
     }
-}
-
-/// The keys that begin so, or with these leading columns.
-pub fn beginning(prefix: &str, shape: &Shape) -> Outcome<RawBounds> {
-    Ok(Prefix(shape.prefix(prefix)?).raw())
 }

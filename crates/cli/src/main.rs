@@ -37,6 +37,7 @@ mod table_kind;
 mod tables;
 mod text;
 mod tune;
+mod typed;
 mod whole_file;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};

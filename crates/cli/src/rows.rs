@@ -6,9 +6,10 @@ use crate::output::Output;
 use crate::profile::ProfileArgs;
 use crate::schema::{Schema, StoredRecords, ensure_not_schemas, to_csv};
 use crate::text::{for_people, hex, shortened, unhex};
+use crate::typed::{Typed, Types};
 use clap::Args;
 use csv::ByteRecord;
-use foreshore::{ByteTable, Database};
+use foreshore::{ByteBounds, ByteTable, Database, Prefix, RawBounds};
 use foreshore_workloads::Durability;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -21,6 +22,8 @@ Examples:
   foreshore get --table flights 2011,1,1,AA,428    key columns, after `load`
   foreshore get --table ports SEA                  the key as text
   foreshore get --table ports --hex 534541         the key as hexadecimal digits
+  foreshore get --table users --key-type str --value-type u64 ada
+                                                   a program's typed table
   foreshore get --table photos --raw thumb > thumb.jpg
 
 Exit code 1 if there is no such row or table.";
@@ -30,6 +33,7 @@ Examples:
   foreshore put --table ports SEA 'Seattle-Tacoma'
   head -c 1000 photo.jpg | foreshore put --table photos thumb -
   foreshore put --table ports --hex 00ff c0ffee
+  foreshore put --table stock --key-type str,u32 --value-type i64 nail,40 7
   foreshore put --table ports -- \"$key\" \"$value\"     even if one of them is -h";
 
 const RM_EXAMPLES: &str = "\
@@ -98,6 +102,8 @@ pub struct Target {
     /// Keys and values are hexadecimal digits, here and in the answer
     #[arg(long)]
     pub hex: bool,
+    #[command(flatten)]
+    pub types: Types,
 }
 
 /// Runs `get`.
@@ -106,14 +112,12 @@ pub fn get(args: &GetArgs) -> Outcome {
     let table = existing_table(&db, &args.target.table)?;
     let mut shape = Shape::of(&db, &args.target)?;
     let key = shape.key(&args.key)?;
-    let value = table.get(&key)?.ok_or_else(|| no_such_row(&args.target.table, &args.key))?;
+    let value = table.get(&key)?.ok_or_else(|| no_such_row(&table, &args.key, &shape))?;
     let mut out = args.db.output();
     if out.is_json() {
         shape.object(&mut out, &key, &value)?;
-    } else if args.target.hex {
-        out.line(hex(&value))?;
     } else {
-        out.raw().write_all(&value)?;
+        out.raw().write_all(&shape.shown_value(value)?)?;
         out.raw().write_all(if args.raw { b"" } else { b"\n" })?;
     }
     out.finish()
@@ -126,10 +130,14 @@ pub fn put(args: &PutArgs) -> Outcome {
         text => text.as_bytes().to_vec(),
     };
     ensure_not_schemas(&args.target.table)?;
+    // Known to be wrong before a database is made.
     if args.target.hex {
-        // Known to be wrong before a database is made.
         digits(args.key.as_bytes())?;
         digits(value.trim_ascii_end())?;
+    }
+    if let Some(typed) = args.target.types.spelling() {
+        typed.key.key(&args.key)?;
+        typed.value(&value)?;
     }
     let db = args.db.open_or_create(args.profile.advise(args.db.builder())?)?;
     let shape = Shape::of(&db, &args.target)?;
@@ -149,9 +157,9 @@ pub fn put(args: &PutArgs) -> Outcome {
 pub fn rm(args: &RmArgs) -> Outcome {
     let db = args.db.open()?;
     let table = existing_table(&db, &args.target.table)?;
-    let key = Shape::of(&db, &args.target)?.key(&args.key)?;
-    if !table.remove(&key)? {
-        return Err(no_such_row(&args.target.table, &args.key));
+    let shape = Shape::of(&db, &args.target)?;
+    if !table.remove(&shape.key(&args.key)?)? {
+        return Err(no_such_row(&table, &args.key, &shape));
     }
     finish_write(
         db,
@@ -170,9 +178,18 @@ fn finish_write(db: Database, table: ByteTable, mut out: Output, answer: Value) 
     out.finish()
 }
 
-/// The failure that a row is wanted which is not there.
-pub fn no_such_row(table: &str, key: &str) -> Failure {
-    Failure::absent(format!("table {table:?} has no row with key {key}"))
+/// The failure that a row is wanted which is not there. Where keys are no texts, the key may only have been spelled as one.
+pub fn no_such_row(table: &ByteTable, key: &str, shape: &Shape) -> Failure {
+    let failure = Failure::absent(format!("table {:?} has no row with key {key}", table.name()));
+    let first = table.range(..).keys_only().next();
+    let is_text = |key: &[u8]| for_people(key).as_bytes() == key;
+    match (shape, first) {
+        (Shape::Text, Some(Ok((first, _)))) if !is_text(&first) => failure.note(
+            "its keys are no plain text: a program's typed table encodes them; --key-type says their type (.types in the shell), \
+             --hex takes their bytes",
+        ),
+        _ => failure,
+    }
 }
 
 fn read_stdin() -> Outcome<Vec<u8>> {
@@ -189,12 +206,26 @@ pub enum Shape {
     Text,
     /// Hexadecimal digits, whatever the table.
     Hex,
+    /// Text of types that somebody says a program's table has.
+    Typed(Typed),
 }
 
 impl Shape {
     /// The shape of the table aimed at.
+    ///
+    /// Errors: usage, if types are said of a table that `load` has made.
     pub fn of(db: &Database, target: &Target) -> Outcome<Self> {
-        if target.hex { Ok(Self::Hex) } else { Self::of_table(db, &target.table) }
+        if target.hex {
+            return Ok(Self::Hex);
+        }
+        match (Self::of_table(db, &target.table)?, target.types.spelling()) {
+            (Self::Csv(..), Some(_)) => Err(Failure::usage(format!(
+                "table {:?} was made by `load`, and its columns are known: leave out --key-type (.types in the shell)",
+                target.table
+            ))),
+            (_, Some(typed)) => Ok(Self::Typed(typed)),
+            (shape, None) => Ok(shape),
+        }
     }
 
     /// The shape that `load` gave the table, or none.
@@ -208,14 +239,24 @@ impl Shape {
             Self::Csv(schema, _) => schema.parse_key(text),
             Self::Text => Ok(text.as_bytes().to_vec()),
             Self::Hex => digits(text.as_bytes()),
+            Self::Typed(typed) => typed.key.key(text),
         }
     }
 
-    /// The beginning of keys that `text` spells.
-    pub fn prefix(&self, text: &str) -> Outcome<Vec<u8>> {
+    /// The end of a range that `text` spells.
+    pub fn end(&self, text: &str) -> Outcome<Vec<u8>> {
         match self {
             Self::Csv(schema, _) => schema.parse_prefix(text),
             Self::Text | Self::Hex => self.key(text),
+            Self::Typed(typed) => typed.key.leading(text),
+        }
+    }
+
+    /// The keys that begin as `text` spells, or with these leading columns.
+    pub fn beginning(&self, text: &str) -> Outcome<RawBounds> {
+        match self {
+            Self::Typed(typed) => typed.key.beginning(text),
+            _ => Ok(Prefix(self.end(text)?).raw()),
         }
     }
 
@@ -224,6 +265,7 @@ impl Shape {
         match self {
             Self::Text => Ok(given),
             Self::Hex => digits(given.trim_ascii_end()),
+            Self::Typed(typed) => typed.value(&given),
             Self::Csv(schema, _) => {
                 let record = schema.parse_row(&given)?;
                 if schema.key_of(&record) == key {
@@ -237,13 +279,26 @@ impl Shape {
         }
     }
 
-    /// A row as one line for people. A record contains its key.
-    pub fn line(&self, key: &[u8], value: &[u8]) -> String {
+    /// A value as it is shown by itself.
+    pub fn shown_value(&self, value: Vec<u8>) -> Outcome<Vec<u8>> {
         match self {
+            Self::Csv(..) | Self::Text => Ok(value),
+            Self::Hex => Ok(hex(&value).into()),
+            Self::Typed(typed) => typed.shown_value(&value),
+        }
+    }
+
+    /// A row as one line for people. A record contains its key.
+    pub fn line(&self, key: &[u8], value: &[u8]) -> Outcome<String> {
+        Ok(match self {
             Self::Csv(..) => for_people(value),
             Self::Text => format!("{}\t{}", for_people(key), for_people(value)),
             Self::Hex => format!("{}\t{}", hex(key), hex(value)),
-        }
+            Self::Typed(typed) => {
+                let (key, value) = typed.shown(key, value)?;
+                format!("{}\t{}", for_people(&key), for_people(&value))
+            }
+        })
     }
 
     /// Prints a row for programs: `key` and `row` of a CSV table, else `key` and `value`. What is no text is in
@@ -257,6 +312,10 @@ impl Shape {
             }
             Self::Text => out.object(&Pair { key: Spelled::text(key), value: Spelled::text(value) }),
             Self::Hex => out.object(&Pair { key: Spelled::Hex(hex(key)), value: Spelled::Hex(hex(value)) }),
+            Self::Typed(typed) => {
+                let (key, value) = typed.shown(key, value)?;
+                out.object(&Pair { key: Spelled::text(&key), value: Spelled::text(&value) })
+            }
         }
     }
 }

@@ -13,7 +13,9 @@ Examples:
   foreshore scan --table flights --from 2011,6 --to 2011,7         June
   foreshore scan --table ports --reverse --limit 10 --json         the last ten
   foreshore scan --table ports --from S --to T
-  foreshore scan --table flights --csv > flights.csv       `load` reads it back";
+  foreshore scan --table flights --csv > flights.csv       `load` reads it back
+  foreshore scan --table stock --key-type str,u32 --value-type i64 --prefix nail
+                                             of a program's typed table";
 
 /// Print rows in key order
 ///
@@ -65,7 +67,7 @@ fn print(args: &ScanArgs, mut shape: Shape, mut rows: impl Iterator<Item = Row>)
         if out.is_json() {
             shape.object(&mut out, &key, &value)?;
         } else {
-            out.line(shape.line(&key, &value))?;
+            out.line(shape.line(&key, &value)?)?;
         }
     }
     out.finish()

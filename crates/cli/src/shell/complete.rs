@@ -2,6 +2,7 @@
 
 use crate::shell::print::Mode;
 use crate::shell::statement::{Level, Switch, names, options_of};
+use crate::typed::Type;
 use clap::ValueEnum;
 use foreshore::Database;
 use rustyline::completion::{Completer, FilenameCompleter, Pair};
@@ -31,9 +32,11 @@ impl Complete {
             [".hex" | ".timer"] => spellings::<Switch>(),
             ["begin"] => spellings::<Level>(),
             [command, ..] if begun.starts_with('-') => options_of(command),
-            ["get" | "put" | "insert" | "del" | "scan" | "prefix" | "count" | "delete" | "pop" | "drop"] => {
-                self.tables()
-            }
+            [
+                "get" | "put" | "insert" | "del" | "scan" | "prefix" | "count" | "delete" | "pop" | "drop"
+                | ".types",
+            ] => self.tables(),
+            [".types", _] | [".types", _, _] => Type::names().map(String::from).collect(),
             _ => Vec::new(),
         })
     }
@@ -93,7 +96,9 @@ mod tests {
     #[test]
     fn commands_tables_options_and_words_are_offered() {
         assert_eq!(offered("sc"), ["scan "]);
-        assert_eq!(offered(".t"), [".tables ", ".timer "]);
+        assert_eq!(offered(".t"), [".tables ", ".types ", ".timer "]);
+        assert_eq!(offered(".types p"), ["ports ", "prices "]);
+        assert_eq!(offered(".types ports by"), ["bytes "]);
         assert_eq!(offered("get p"), ["ports ", "prices "]);
         assert_eq!(offered("scan "), ["ports ", "prices ", "'two words' "]);
         assert_eq!(offered("scan ports --re"), ["--reverse "]);

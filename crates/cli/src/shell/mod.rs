@@ -28,6 +28,8 @@ Examples:
   foreshore shell -c 'put ports SEA Seattle' -c 'scan ports'
   foreshore shell --dir bank.db < transfer.txt
   foreshore shell --json -c 'prefix flights 2011,12,24,WN --limit 5'
+  foreshore shell -c '.types users str u64' -c 'get users ada'
+                                        of a program's typed table
 
 A script, one command a line, # before a comment, words quoted as in sh:
   begin

@@ -86,7 +86,7 @@ impl Rows {
     fn header(&self) -> Vec<String> {
         match &self.shape {
             Shape::Csv(schema, _) => schema.columns.clone(),
-            Shape::Text | Shape::Hex => vec!["key".into(), "value".into()],
+            Shape::Text | Shape::Hex | Shape::Typed(_) => vec!["key".into(), "value".into()],
         }
     }
 
@@ -100,6 +100,10 @@ impl Rows {
             Shape::Csv(schema, records) => records.read(schema, value)?.iter().map(spelled).collect(),
             Shape::Text => vec![spelled(key), spelled(value)],
             Shape::Hex => vec![hex(key).into(), hex(value).into()],
+            Shape::Typed(typed) => {
+                let (key, value) = typed.shown(key, value)?;
+                vec![spelled(&key), spelled(&value)]
+            }
         })
     }
 

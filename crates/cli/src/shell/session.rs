@@ -4,7 +4,7 @@ use crate::args::{existing_table, spelled};
 use crate::backup;
 use crate::drop::drop_table;
 use crate::failure::{Failure, Outcome};
-use crate::keys::{KeyRange, RemovedKeys, beginning};
+use crate::keys::{KeyRange, RemovedKeys};
 use crate::output::{Output, tell};
 use crate::rows::{Shape, Target, no_such_row};
 use crate::schema::ensure_not_schemas;
@@ -12,11 +12,13 @@ use crate::shell::interrupt::Interrupt;
 use crate::shell::print::{Mode, Rows, print_stats};
 use crate::shell::statement::{Level, Row, Statement, Switch, Which, help, parse};
 use crate::tables;
+use crate::typed::{Type, Types};
 use foreshore::{
     ByteTable, Database, Error, Isolation, RawBounds, Savepoint, Snapshot, Stats, Transaction,
     TransactionOptions,
 };
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -37,6 +39,8 @@ pub struct Session {
     open: Option<Open>,
     mode: Mode,
     hex: bool,
+    /// What was said of the tables of programs.
+    types: BTreeMap<String, Types>,
     timer: bool,
     /// What `.stats` showed last.
     shown: Stats,
@@ -59,6 +63,7 @@ impl Session {
             open: None,
             mode,
             hex: false,
+            types: BTreeMap::new(),
             timer: false,
             shown: Stats::default(),
             interrupt: Interrupt::default(),
@@ -105,7 +110,7 @@ impl Session {
                 self.show(&table, |shape| between.keys(shape), &which)?
             }
             Statement::Prefix { table, prefix, which } => {
-                self.show(&table, |shape| beginning(&prefix, shape), &which)?
+                self.show(&table, |shape| shape.beginning(&prefix), &which)?
             }
             Statement::Count { table, range } => self.count(&table, &range)?,
             Statement::Delete { table, rows } => self.delete(&table, &rows)?,
@@ -119,6 +124,7 @@ impl Session {
             Statement::Tables { count } => self.tables(count)?,
             Statement::Mode { mode } => self.set_mode(mode)?,
             Statement::Hex { switch } => self.hex = switch == Switch::On,
+            Statement::Types { table, key, value } => self.set_types(table, key, value)?,
             Statement::Timer { switch } => self.timer = switch == Switch::On,
             Statement::Stats => self.stats()?,
             Statement::Backup { target } => self.backup(&target)?,
@@ -144,7 +150,7 @@ impl Session {
             Some(Open::Writing { tx, .. }) => tx.bytes(&tree).get(&encoded)?,
             Some(Open::Reading(snapshot)) => snapshot.bytes(&tree).get(&encoded)?,
         };
-        let value = value.ok_or_else(|| no_such_row(table, key))?;
+        let value = value.ok_or_else(|| no_such_row(&tree, key, &shape))?;
         let mut rows = Rows::new(self.mode, shape);
         rows.push(&encoded, &value)?;
         Ok(rows.finish()?)
@@ -182,7 +188,7 @@ impl Session {
             Some(Open::Writing { tx, .. }) => tx.bytes(&tree).remove(&encoded)?,
             _ => tree.remove(&encoded)?,
         };
-        if was_there { Ok(()) } else { Err(no_such_row(table, key).into()) }
+        if was_there { Ok(()) } else { Err(no_such_row(&tree, key, &shape).into()) }
     }
 
     fn show(
@@ -380,6 +386,32 @@ impl Session {
         Ok(())
     }
 
+    fn set_types(&mut self, table: Option<String>, key: Option<Type>, value: Option<Type>) -> Outcome {
+        match table {
+            None => return self.show_types(),
+            Some(table) if key.is_none() => _ = self.types.remove(&table),
+            Some(table) => _ = self.types.insert(table, Types { key, value }),
+        }
+        Ok(())
+    }
+
+    fn show_types(&self) -> Outcome {
+        let mut out = self.output();
+        let spelled = |one: &Option<Type>| one.as_ref().map(Type::to_string);
+        let said = self.types.iter().map(|(table, of)| (table, spelled(&of.key), spelled(&of.value)));
+        if self.mode == Mode::Json {
+            for (table, key, value) in said {
+                out.object(&json!({"table": table, "key_type": key, "value_type": value}))?;
+            }
+        } else {
+            let or_bytes = |one: Option<String>| one.unwrap_or("as they are".into());
+            let rows: Vec<_> =
+                said.map(|(table, key, value)| [table.clone(), or_bytes(key), or_bytes(value)]).collect();
+            out.table(["table", "keys", "values"], &rows)?;
+        }
+        out.finish()
+    }
+
     fn stats(&mut self) -> Outcome {
         let before = std::mem::replace(&mut self.shown, self.db.stats());
         let mut out = self.output();
@@ -400,7 +432,8 @@ impl Session {
     }
 
     fn shape(&self, table: &str) -> Outcome<Shape> {
-        Shape::of(&self.db, &Target { table: table.to_string(), hex: self.hex })
+        let types = self.types.get(table).cloned().unwrap_or_default();
+        Shape::of(&self.db, &Target { table: table.to_string(), hex: self.hex, types })
     }
 
     fn output(&self) -> Output {

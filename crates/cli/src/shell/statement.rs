@@ -4,6 +4,7 @@ use crate::HELP_COLUMNS;
 use crate::failure::{Failure, Outcome};
 use crate::keys::{Between, KeyRange, RemovedKeys};
 use crate::shell::print::Mode;
+use crate::typed::Type;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -130,6 +131,20 @@ pub enum Statement {
         #[arg(value_enum)]
         switch: Switch,
     },
+    /// Say of which types a program's table is; without a type, of none
+    ///
+    /// Types are u64, i32, str, bytes …, and several for a tuple: str,u64. Without a table, shows what was said.
+    #[command(name = ".types")]
+    Types {
+        /// Table
+        table: Option<String>,
+        /// Type of its keys
+        #[arg(value_parser = Type::named)]
+        key: Option<Type>,
+        /// Type of its values
+        #[arg(value_parser = Type::named)]
+        value: Option<Type>,
+    },
     /// Tell how long each command takes
     #[command(name = ".timer")]
     Timer {
@@ -170,7 +185,7 @@ impl Statement {
             Self::Get { .. } | Self::Scan { .. } | Self::Prefix { .. } | Self::Count { .. } => true,
             Self::Begin { .. } | Self::Commit | Self::Rollback { .. } | Self::Savepoint { .. } => true,
             Self::Tables { .. } | Self::Stats | Self::Help { .. } => true,
-            Self::Mode { .. } | Self::Hex { .. } | Self::Timer { .. } => true,
+            Self::Mode { .. } | Self::Hex { .. } | Self::Types { .. } | Self::Timer { .. } => true,
             Self::Put(_) | Self::Insert(_) | Self::Del { .. } | Self::Delete { .. } => false,
             Self::Pop { .. } => false,
             Self::Create { .. } | Self::Drop { .. } | Self::Backup { .. } => false,

@@ -1,0 +1,428 @@
+//! Keys and values of a program's typed table, as text.
+//!
+//! Why: a `Table<K, V>` encodes its rows, and its types are not stored. Whoever reads or writes them by hand says the types.
+//! Tuples are CSV lines, as the keys are that `load` makes. A struct, or a tuple in a tuple, is encoded as all its parts one after
+//! the other, so it is spelled so, too.
+
+use crate::failure::{Failure, Outcome};
+use crate::schema::{parse_fields, to_csv};
+use crate::text::{for_people, hex, shortened, unhex};
+use clap::Args;
+use csv::StringRecord;
+use foreshore::{ByteBounds, Endless, KeyPrefix, Prefix, RawBounds};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::fmt::{self, Display};
+use std::str::FromStr;
+
+/// Of which types the rows of a program's table are.
+#[derive(Args, Clone, Debug, Default)]
+pub struct Types {
+    /// Type of the keys, if a program's typed table has encoded them: u64, str …, str,u64 for a tuple
+    ///
+    /// There are the numbers of Rust (u8 to u128, i8 to i128, f32, f64), bool, char, str (or String), bytes (or Vec<u8>), Python's
+    /// int and float, and tuples of these. The parts of a tuple are separated by commas, as in CSV. Bytes that are no text are
+    /// spelled as 0x and hexadecimal digits.
+    #[arg(id = "key_type", long = "key-type", value_name = "TYPE", value_parser = Type::named, conflicts_with = "hex")]
+    pub key: Option<Type>,
+    /// Type of the values, likewise; without it they are shown as bytes
+    #[arg(id = "value_type", long = "value-type", value_name = "TYPE", value_parser = Type::named, requires = "key_type")]
+    pub value: Option<Type>,
+}
+
+impl Types {
+    /// How rows are spelled, if the keys' type is known.
+    pub fn spelling(&self) -> Option<Typed> {
+        Some(Typed { key: self.key.clone()?, value: self.value.clone() })
+    }
+}
+
+/// How the rows of a typed table are spelled.
+#[derive(Clone, Debug)]
+pub struct Typed {
+    /// Of the keys.
+    pub key: Type,
+    /// Of the values; without one they are bytes as they are.
+    pub value: Option<Type>,
+}
+
+impl Typed {
+    /// The value that was given.
+    ///
+    /// Errors: usage, also if no type is known: what is written without one the program cannot read.
+    pub fn value(&self, given: &[u8]) -> Outcome<Vec<u8>> {
+        let Some(value) = &self.value else {
+            return Err(Failure::usage(
+                "a typed table encodes its values, too: say their type by --value-type (.types in the shell); --hex takes \
+                 keys and values that are encoded already",
+            ));
+        };
+        let text = std::str::from_utf8(given)
+            .map_err(|_| Failure::usage(format!("the value is no text; expected one of type {value}")))?;
+        value.value(text)
+    }
+
+    /// The text of a value, or its bytes, if its type is not known.
+    pub fn shown_value(&self, bytes: &[u8]) -> Outcome<Vec<u8>> {
+        self.value.as_ref().map_or_else(|| Ok(bytes.to_vec()), |value| Ok(value.shown_value(bytes)?.into()))
+    }
+
+    /// The texts of a row.
+    pub fn shown(&self, key: &[u8], value: &[u8]) -> Outcome<(Vec<u8>, Vec<u8>)> {
+        Ok((self.key.shown_key(key)?.into(), self.shown_value(value)?))
+    }
+}
+
+/// A type of keys or values: one or more parts.
+#[derive(Clone, Debug)]
+pub struct Type(Vec<Part>);
+
+impl Type {
+    /// The type that is called so.
+    pub fn named(names: &str) -> Result<Self, String> {
+        let part = |name: &str| {
+            let known = PARTS.iter().find(|part| part.name == name.trim());
+            known.copied().ok_or_else(|| {
+                let all: Vec<_> = Self::names().collect();
+                format!(
+                    "there is no type {name:?}; there are {}, and tuples of them, as str,u64",
+                    all.join(", ")
+                )
+            })
+        };
+        names.split(',').map(part).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// What parts can be.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        PARTS.iter().map(|part| part.name)
+    }
+
+    /// The key that `text` spells.
+    pub fn key(&self, text: &str) -> Outcome<Vec<u8>> {
+        self.written("key", &self.all_fields("key", text)?, |part| part.write_key)
+    }
+
+    /// The same of leading parts, for an end of a range; none at all is below every key.
+    pub fn leading(&self, text: &str) -> Outcome<Vec<u8>> {
+        if text.is_empty() {
+            return Ok(Vec::new());
+        }
+        let fields = self.fields(text)?;
+        if fields.len() > self.0.len() {
+            return Err(Failure::usage(format!("the keys are of type {self}; {text:?} has more parts")));
+        }
+        self.written("key", &fields, |part| part.write_key)
+    }
+
+    /// The keys that begin so: with these leading parts, or, where keys are strings, with this one.
+    pub fn beginning(&self, text: &str) -> Outcome<RawBounds> {
+        let leading = self.leading(text)?;
+        match &self.0[..] {
+            [Part { beginning: Some(beginning), .. }] if !text.is_empty() => beginning(text),
+            _ => Ok(Prefix(leading).raw()),
+        }
+    }
+
+    fn value(&self, text: &str) -> Outcome<Vec<u8>> {
+        self.written("value", &self.all_fields("value", text)?, |part| part.write_value)
+    }
+
+    fn shown_key(&self, bytes: &[u8]) -> Outcome<String> {
+        let mut reader = memcomparable::Deserializer::new(Endless::new(bytes));
+        let fields = self.0.iter().map(|part| (part.read_key)(&mut reader)).collect::<Result<Vec<_>, _>>();
+        let fields = reader.into_inner().whole(fields);
+        fields.map(|fields| self.joined(&fields)).map_err(|why| self.unlike("key", bytes, &why))
+    }
+
+    fn shown_value(&self, bytes: &[u8]) -> Outcome<String> {
+        let (mut fields, mut rest) = (Vec::new(), bytes);
+        for part in &self.0 {
+            let (field, behind) =
+                (part.read_value)(rest).map_err(|why| self.unlike("value", bytes, &why.to_string()))?;
+            fields.push(field);
+            rest = behind;
+        }
+        match rest.len() {
+            0 => Ok(self.joined(&fields)),
+            more => Err(self.unlike("value", bytes, &format!("there are {more} bytes too many"))),
+        }
+    }
+
+    /// The parts that `text` spells: where there is only one it is all of it, commas and quotes included.
+    fn fields(&self, text: &str) -> Outcome<StringRecord> {
+        match self.0.len() {
+            1 => Ok(StringRecord::from(vec![text])),
+            _ => Ok(StringRecord::from_byte_record_lossy(parse_fields(text)?)),
+        }
+    }
+
+    fn all_fields(&self, what: &str, text: &str) -> Outcome<StringRecord> {
+        let fields = self.fields(text)?;
+        match (self.0.len(), fields.len()) {
+            (wanted, given) if wanted == given => Ok(fields),
+            (wanted, given) => Err(Failure::usage(format!(
+                "the {what} is of type {self}: {wanted} parts separated by commas; {text:?} has {given}"
+            ))),
+        }
+    }
+
+    fn written(&self, what: &str, fields: &StringRecord, write: fn(&Part) -> Write) -> Outcome<Vec<u8>> {
+        let mut bytes = Vec::new();
+        for (part, field) in self.0.iter().zip(fields) {
+            write(part)(field, &mut bytes).map_err(|why| {
+                Failure::usage(format!("the {what} is of type {self}: {field:?} is no {} ({why})", part.name))
+            })?;
+        }
+        Ok(bytes)
+    }
+
+    /// The inverse of [`Self::fields`].
+    fn joined(&self, fields: &[String]) -> String {
+        match fields {
+            [only] => only.clone(),
+            _ => String::from_utf8_lossy(&to_csv(fields.iter().map(String::as_bytes))).into_owned(),
+        }
+    }
+
+    fn unlike(&self, what: &str, bytes: &[u8], why: &str) -> Failure {
+        Failure::usage(format!(
+            "a {what} of the table is not of type {self} ({why}): {}\n\
+             --key-type and --value-type (.types in the shell) say the types that the program has; --hex shows bytes",
+            shortened(&for_people(bytes))
+        ))
+    }
+}
+
+/// As [`Type::named`] takes it.
+impl Display for Type {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = self.0.iter().map(|part| part.name).collect();
+        f.write_str(&names.join(","))
+    }
+}
+
+/// A type without parts, and how its text becomes bytes and bytes its text.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    name: &'static str,
+    write_key: Write,
+    write_value: Write,
+    read_key: for<'a> fn(&mut memcomparable::Deserializer<Endless<'a>>) -> memcomparable::Result<String>,
+    read_value: ReadValue,
+    /// The keys that begin with a text, if that is not the keys that are it.
+    beginning: Option<fn(&str) -> Outcome<RawBounds>>,
+}
+
+/// Appends what a text spells, or tells what is wrong with it.
+type Write = fn(&str, &mut Vec<u8>) -> Result<(), String>;
+
+/// The text of the value that begins here, and the bytes behind it.
+type ReadValue = for<'a> fn(&'a [u8]) -> postcard::Result<(String, &'a [u8])>;
+
+/// As Rust calls them, and as Python does.
+const PARTS: [Part; 20] = [
+    part::<bool>("bool"),
+    part::<char>("char"),
+    part::<u8>("u8"),
+    part::<u16>("u16"),
+    part::<u32>("u32"),
+    part::<u64>("u64"),
+    part::<u128>("u128"),
+    part::<i8>("i8"),
+    part::<i16>("i16"),
+    part::<i32>("i32"),
+    part::<i64>("i64"),
+    part::<i128>("i128"),
+    part::<f32>("f32"),
+    part::<f64>("f64"),
+    string("String"),
+    bytes("Vec<u8>"),
+    string("str"),
+    bytes("bytes"),
+    part::<i64>("int"),
+    part::<f64>("float"),
+];
+
+const fn string(name: &'static str) -> Part {
+    Part { beginning: Some(|text| Ok(KeyPrefix::<String>::bounds(text)?)), ..part::<String>(name) }
+}
+
+const fn bytes(name: &'static str) -> Part {
+    let beginning = |text: &str| -> Outcome<RawBounds> {
+        let Bytes(leading) = parsed(text).map_err(Failure::usage)?;
+        Ok(KeyPrefix::<Vec<u8>>::bounds(&leading)?)
+    };
+    Part { beginning: Some(beginning), ..part::<Bytes>(name) }
+}
+
+const fn part<T: Spelled>(name: &'static str) -> Part {
+    Part {
+        name,
+        write_key: |text, bytes| {
+            let part: T = parsed(text)?;
+            part.serialize(&mut memcomparable::Serializer::new(bytes)).map_err(|e| e.to_string())
+        },
+        write_value: |text, bytes| {
+            bytes.extend(postcard::to_stdvec(&parsed::<T>(text)?).map_err(|e| e.to_string())?);
+            Ok(())
+        },
+        read_key: |reader| T::deserialize(reader).map(|part| part.to_string()),
+        read_value: |bytes| {
+            let (part, rest) = postcard::take_from_bytes::<T>(bytes)?;
+            Ok((part.to_string(), rest))
+        },
+        beginning: None,
+    }
+}
+
+/// What has a text that is read back.
+trait Spelled: FromStr<Err: Display> + Display + Serialize + DeserializeOwned {}
+impl<T: FromStr<Err: Display> + Display + Serialize + DeserializeOwned> Spelled for T {}
+
+fn parsed<T: Spelled>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|error: T::Err| error.to_string())
+}
+
+/// A `Vec<u8>`: what is plain text is spelled so, all else as 0x and hexadecimal digits.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Bytes(Vec<u8>);
+
+impl FromStr for Bytes {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let bytes = match text.strip_prefix("0x") {
+            Some(digits) => unhex(digits.as_bytes()),
+            None => Some(text.into()),
+        };
+        bytes.map(Self).ok_or("behind 0x an even number of hexadecimal digits is expected")
+    }
+}
+
+impl Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match std::str::from_utf8(&self.0) {
+            Ok(text) if !text.starts_with("0x") && !text.contains(char::is_control) => f.write_str(text),
+            _ => write!(f, "0x{}", hex(&self.0)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The text of this is read as what tables have for it, and what tables have is shown as the text.
+    fn comes_back<T: Serialize>(names: &str, value: &T, text: &str) {
+        let (one, key) = (Type::named(names).unwrap(), memcomparable::to_vec(value).unwrap());
+        assert_eq!((one.key(text).unwrap(), one.shown_key(&key).unwrap()), (key, text.into()), "{names}");
+        let value = postcard::to_stdvec(value).unwrap();
+        assert_eq!(
+            (one.value(text).unwrap(), one.shown_value(&value).unwrap()),
+            (value, text.into()),
+            "{names}"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn all_types_come_back(
+            (flag, letter, text, bytes) in any::<(bool, char, String, Vec<u8>)>(),
+            (a, b, c, d, e) in any::<(u8, u16, u32, u64, u128)>(),
+            (f, g, h, i, j) in any::<(i8, i16, i32, i64, i128)>(),
+            (k, l) in any::<(f32, f64)>(),
+        ) {
+            let (k, l) = (k + 0.0, l + 0.0); // -0.0 is the key 0.0
+            let bytes = Bytes(bytes);
+            comes_back("bool", &flag, &flag.to_string());
+            comes_back("char", &letter, &letter.to_string());
+            comes_back("u8", &a, &a.to_string());
+            comes_back("u16", &b, &b.to_string());
+            comes_back("u32", &c, &c.to_string());
+            comes_back("u64", &d, &d.to_string());
+            comes_back("u128", &e, &e.to_string());
+            comes_back("i8", &f, &f.to_string());
+            comes_back("i16", &g, &g.to_string());
+            comes_back("i32", &h, &h.to_string());
+            comes_back("i64", &i, &i.to_string());
+            comes_back("int", &i, &i.to_string());
+            comes_back("i128", &j, &j.to_string());
+            comes_back("f32", &k, &k.to_string());
+            comes_back("f64", &l, &l.to_string());
+            comes_back("float", &l, &l.to_string());
+            comes_back("str", &text, &text);
+            comes_back("String", &text, &text);
+            comes_back("bytes", &bytes, &bytes.to_string());
+            comes_back("Vec<u8>", &bytes, &bytes.to_string());
+            let parts = [text.clone(), d.to_string(), bytes.to_string()];
+            let line = String::from_utf8(to_csv(parts.iter().map(String::as_bytes))).unwrap();
+            comes_back("str, u64, bytes", &(text, d, bytes), &line);
+        }
+
+        /// Bytes of another type are an error or a text, which is written so. (Of strings only if their padding is zeros.)
+        #[test]
+        fn other_bytes_are_errors(bytes: Vec<u8>) {
+            for part in PARTS.iter().filter(|part| !matches!(part.name, "str" | "String")) {
+                let one = Type::named(part.name).unwrap();
+                if let Ok(text) = one.shown_key(&bytes) {
+                    let again = one.key(&text).unwrap();
+                    prop_assert!(again == bytes || part.name.starts_with('f'), "{one}: {bytes:?}, {text}");
+                }
+                _ = one.shown_value(&bytes);
+            }
+            _ = Type::named("str,u64").unwrap().shown_key(&bytes);
+            _ = Type::named("str,u64").unwrap().shown_value(&bytes);
+        }
+    }
+
+    /// What is no text is in digits, and so is what would be read as digits.
+    #[test]
+    fn bytes_are_text_or_digits() {
+        comes_back("bytes", &b"etc/hosts".to_vec(), "etc/hosts");
+        comes_back("bytes", &b"\xff\0".to_vec(), "0xff00");
+        comes_back("bytes", &b"0x".to_vec(), "0x3078");
+        comes_back("bytes", &Vec::<u8>::new(), "");
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_what_is_expected() {
+        let told = |names: &str, text: &str| Type::named(names).unwrap().key(text).unwrap_err().to_string();
+        for (names, text, expected) in [
+            ("u8", "256", r#"the key is of type u8: "256" is no u8 (number too large"#),
+            ("u64", "-1", r#""-1" is no u64 (invalid digit"#),
+            ("bool", "yes", "`true` or `false`"),
+            ("bytes", "0xf", "an even number of hexadecimal digits"),
+            ("str,u64", "ada", r#"type str,u64: 2 parts separated by commas; "ada" has 1"#),
+            ("str,u64", "ada,x", r#""x" is no u64"#),
+        ] {
+            assert!(told(names, text).contains(expected), "{}", told(names, text));
+        }
+        let unknown = Type::named("str,u7").unwrap_err();
+        assert!(
+            unknown.contains("no type \"u7\"; there are bool, char, u8") && unknown.contains("str,u64"),
+            "{unknown}"
+        );
+        let wrong = Type::named("u64").unwrap().shown_key(b"\x01ada").unwrap_err().to_string();
+        assert!(wrong.contains("not of type u64 (it ends too early)") && wrong.contains("--hex"), "{wrong}");
+    }
+
+    /// A key of several parts begins with whole ones; a single string with a part of it, an empty text every key.
+    #[test]
+    fn keys_begin_with_leading_parts_or_texts() {
+        let is_within = |names: &str, key: &str, leading: &str| {
+            let keys = Type::named(names).unwrap();
+            let (from, to) = keys.beginning(leading).unwrap();
+            std::ops::RangeBounds::contains(&(from, to), &keys.key(key).unwrap())
+        };
+        for leading in ["", "o", "orders", "orders-2011"] {
+            assert!(is_within("str", "orders-2011", leading) && is_within("bytes", "orders-2011", leading));
+            assert!(leading.is_empty() || !is_within("str", "older", leading) || leading == "o");
+        }
+        assert!(is_within("str,u32", "WN,7", "WN") && !is_within("str,u32", "WN,7", "W"));
+        assert!(is_within("u32", "7", "7") && !is_within("u32", "77", "7"));
+        assert!(!is_within("str", "a", "a\0"), "the key is only padded so");
+        assert!(Type::named("str,u32").unwrap().beginning("WN,7,x").is_err());
+    }
+}

@@ -1,0 +1,163 @@
+//! Tables of programs, whose keys and values are encoded: read and written by hand.
+
+mod common;
+
+use common::Shell;
+use foreshore::Database;
+use serde_json::json;
+
+/// What a program with typed tables leaves.
+fn program() -> Shell {
+    let shell = Shell::new();
+    let db = Database::open(shell.database()).expect("nobody else has it");
+    let users = db.table::<String, u64>("users").expect("a table");
+    for (user, age) in [("ada@example.com", 36), ("ben@example.com", 7), ("bea, the 2nd", 300)] {
+        users.put(user, &age).expect("written");
+    }
+    let stock = db.table::<(String, u32), i64>("stock").expect("a table");
+    for (part, length, left) in [("bolt", 8, 5), ("nail", 40, -1), ("nail", 100, 12)] {
+        stock.put(&(part.into(), length), &left).expect("written");
+    }
+    db.close().expect("closed");
+    shell
+}
+
+const USERS: [&str; 6] = ["--table", "users", "--key-type", "str", "--value-type", "u64"];
+const STOCK: [&str; 6] = ["--table", "stock", "--key-type", "str,u32", "--value-type", "int"];
+
+/// A command on a table, with arguments behind.
+fn on<'a>(command: &'a str, table: [&'a str; 6], more: &[&'a str]) -> Vec<&'a str> {
+    [&[command], &table[..], more].concat()
+}
+
+#[test]
+fn rows_of_a_program_are_shown_as_it_has_them() {
+    let shell = program();
+    assert_eq!(shell.ok(&on("get", USERS, &["ada@example.com"])), "36\n");
+    assert_eq!(shell.ok(&on("get", USERS, &["bea, the 2nd", "--raw"])), "300");
+    assert_eq!(
+        shell.json(&on("get", USERS, &["ben@example.com"])),
+        [json!({"key": "ben@example.com", "value": "7"})]
+    );
+    assert_eq!(shell.ok(&on("scan", STOCK, &[])), "bolt,8\t5\nnail,40\t-1\nnail,100\t12\n");
+    assert_eq!(shell.ok(&on("scan", STOCK, &["--csv", "--limit", "1"])), "key,value\n\"bolt,8\",5\n");
+    let bytes = shell.ok(&["scan", "--table", "users", "--key-type", "str", "--limit", "1"]);
+    assert_eq!(bytes, "ada@example.com\t$\n", "values of no type are bytes");
+}
+
+#[test]
+fn ranges_of_a_program_are_spelled_as_it_has_them() {
+    let shell = program();
+    let keys = |args: Vec<&str>| -> Vec<String> {
+        shell.ok(&args).lines().map(|line| line.split('\t').next().expect("a key").to_string()).collect()
+    };
+    assert_eq!(keys(on("scan", STOCK, &["--prefix", "nail"])), ["nail,40", "nail,100"]);
+    assert_eq!(keys(on("scan", STOCK, &["--from", "nail,50"])), ["nail,100"]);
+    assert_eq!(keys(on("scan", STOCK, &["--to", "nail", "--reverse"])), ["bolt,8"]);
+    assert_eq!(keys(on("scan", USERS, &["--prefix", "be"])), ["bea, the 2nd", "ben@example.com"]);
+    assert_eq!(keys(on("scan", USERS, &["--from", "b", "--to", "ben"])), ["bea, the 2nd"]);
+    assert_eq!(shell.ok(&on("count", USERS, &["--prefix", "b"])), "2\n");
+    let complaint = shell.fails(2, &on("delete", USERS, &["--prefix", ""]));
+    assert!(complaint.contains("or --all;"), "{complaint}");
+    assert_eq!(shell.ok(&on("delete", USERS, &["--prefix", "b"])), "2\n");
+    assert_eq!(keys(on("scan", USERS, &[])), ["ada@example.com"]);
+}
+
+#[test]
+fn the_program_reads_what_is_written_by_hand() {
+    let shell = program();
+    shell.ok(&on("put", STOCK, &["nail,7", "-300"]));
+    shell.ok(&on("rm", STOCK, &["bolt,8"]));
+    shell.ok(&[
+        "shell",
+        "-c",
+        ".types users str u64",
+        "-c",
+        "put users eve 1000",
+        "-c",
+        "del users ada@example.com",
+    ]);
+    let db = Database::open(shell.database()).expect("nobody else has it");
+    let stock = db.table::<(String, u32), i64>("stock").expect("a table");
+    assert_eq!(stock.get(&("nail".into(), 7)).expect("read"), Some(-300));
+    assert_eq!(stock.get(&("bolt".into(), 8)).expect("read"), None);
+    let users = db.table::<String, u64>("users").expect("a table");
+    assert_eq!(users.get("eve").expect("read"), Some(1000));
+    assert_eq!(users.get("ada@example.com").expect("read"), None);
+}
+
+/// A row that the program cannot read is not written, and no database is made for it.
+#[test]
+fn what_is_no_row_of_the_program_is_refused() {
+    let shell = Shell::new();
+    for (wrong, expected) in [
+        (on("put", STOCK, &["nail", "1"]), "2 parts separated by commas"),
+        (on("put", STOCK, &["nail,x", "1"]), "\"x\" is no u32"),
+        (on("put", STOCK, &["nail,1", "many"]), "\"many\" is no int"),
+        (vec!["put", "--table", "t", "--key-type", "str", "k", "v"], "say their type by --value-type"),
+        (vec!["put", "--table", "t", "--key-type", "text", "k", "v"], "no type \"text\"; there are bool"),
+        (vec!["put", "--table", "t", "--value-type", "str", "k", "v"], "--key-type <TYPE>"),
+        (vec!["get", "--table", "t", "--key-type", "str", "--hex", "00"], "cannot be used with"),
+    ] {
+        let complaint = shell.fails(2, &wrong);
+        assert!(complaint.contains(expected), "{wrong:?}: {complaint}");
+    }
+    assert!(!shell.database().exists());
+}
+
+#[test]
+fn rows_of_another_type_are_told() {
+    let shell = program();
+    let complaint = shell.fails(2, &["scan", "--table", "users", "--key-type", "u64"]);
+    assert!(complaint.contains("a key of the table is not of type u64"), "{complaint}");
+    let complaint =
+        shell.fails(2, &["scan", "--table", "stock", "--key-type", "str,u32", "--value-type", "bool"]);
+    assert!(complaint.contains("a value of the table is not of type bool"), "{complaint}");
+    shell.write("t.csv", "a,b\n1,2\n");
+    shell.ok(&["load", "--table", "t", "--key", "a", "t.csv"]);
+    let complaint = shell.fails(2, &["get", "--table", "t", "--key-type", "str", "1"]);
+    assert!(complaint.contains("leave out --key-type"), "{complaint}");
+}
+
+/// Who asks for a key as the program calls it learns why it is not found; who misspells one of a byte table is told no such thing.
+#[test]
+fn a_key_that_is_not_found_may_be_encoded() {
+    let shell = program();
+    for args in [
+        &["get", "--table", "users", "ada@example.com"][..],
+        &["rm", "--table", "users", "ada@example.com"],
+        &["shell", "-c", "get users ada@example.com"],
+    ] {
+        let complaint = shell.fails(1, args);
+        assert!(complaint.contains("no row with key ada") && complaint.contains("--key-type"), "{complaint}");
+    }
+    let complaint = shell.fails(1, &on("get", USERS, &["nobody"]));
+    assert!(!complaint.contains("--key-type"), "{complaint}");
+    shell.ok(&["put", "--table", "ports", "SEA", "Seattle"]);
+    let complaint = shell.fails(1, &["get", "--table", "ports", "SAE"]);
+    assert!(!complaint.contains("--key-type"), "{complaint}");
+}
+
+#[test]
+fn the_shell_is_told_the_types_of_a_table() {
+    let shell = program();
+    let said = |lines: &[&str]| {
+        let commands = lines.iter().flat_map(|line| ["-c", line]);
+        shell.json(&["shell"].into_iter().chain(commands).collect::<Vec<_>>())
+    };
+    let types = json!({"table": "stock", "key_type": "str,u32", "value_type": "int"});
+    assert_eq!(
+        said(&[".types stock str,u32 int", ".types", "prefix stock nail --limit 1", "pop stock"]),
+        [types, json!({"key": "nail,40", "value": "-1"}), json!({"key": "bolt,8", "value": "5"})]
+    );
+    assert!(said(&[".types stock str,u32", ".types stock", ".types"]).is_empty());
+    let shown =
+        shell.ok(&["shell", "-c", ".types users str u64", "-c", ".types", "-c", "get users ben@example.com"]);
+    assert!(
+        shown.contains("│ users ┆ str  ┆ u64    │") && shown.contains("│ ben@example.com ┆ 7     │"),
+        "{shown}"
+    );
+    let hex =
+        shell.ok(&["shell", "-c", ".types users str u64", "-c", ".hex on", "-c", "scan users --limit 1"]);
+    assert!(hex.contains("01616461"), "{hex}");
+}
