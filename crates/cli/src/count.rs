@@ -29,7 +29,9 @@ pub struct CountArgs {
 pub fn run(args: &CountArgs) -> Outcome {
     let db = args.db.open()?;
     let table = existing_table(&db, &args.target.table)?;
-    let keys = args.range.keys(&Shape::of(&db, &args.target)?)?;
+    let shape = Shape::of(&db, &args.target)?;
+    let keys = args.range.keys(&shape)?;
+    shape.ensure_fits(&table, &keys)?;
     let meter = Meter::waiting("count");
     let rows = table.range(keys).keys_only().map(|row| row.map(|_| 1)).sum::<foreshore::Result<u64>>()?;
     drop(meter);

@@ -36,7 +36,9 @@ pub fn run(args: &DeleteArgs) -> Outcome {
     ensure_not_schemas(&args.target.table)?;
     let db = args.db.open()?;
     let table = existing_table(&db, &args.target.table)?;
-    let keys = args.rows.keys(&Shape::of(&db, &args.target)?)?;
+    let shape = Shape::of(&db, &args.target)?;
+    let keys = args.rows.keys(&shape)?;
+    shape.ensure_fits(&table, &keys)?;
     let meter = Meter::waiting("delete");
     let removed = table.remove_range(keys)?;
     drop(meter);

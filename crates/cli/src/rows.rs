@@ -16,6 +16,7 @@ use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::io::{Read, Write};
+use std::ops::Bound;
 
 const GET_EXAMPLES: &str = "\
 Examples:
@@ -117,7 +118,8 @@ pub fn get(args: &GetArgs) -> Outcome {
     if out.is_json() {
         shape.object(&mut out, &key, &value)?;
     } else {
-        out.raw().write_all(&shape.shown_value(value)?)?;
+        let shown = if args.raw { shape.raw_value(value)? } else { shape.shown_value(value)? };
+        out.raw().write_all(&shown)?;
         out.raw().write_all(if args.raw { b"" } else { b"\n" })?;
     }
     out.finish()
@@ -125,9 +127,11 @@ pub fn get(args: &GetArgs) -> Outcome {
 
 /// Runs `put`.
 pub fn put(args: &PutArgs) -> Outcome {
-    let value = match args.value.as_str() {
-        "-" => read_stdin()?,
-        text => text.as_bytes().to_vec(),
+    let typed = args.target.types.spelling();
+    let value = match (args.value.as_str(), &typed) {
+        ("-", Some(typed)) => typed.spelled(read_stdin()?),
+        ("-", None) => read_stdin()?,
+        (text, _) => text.as_bytes().to_vec(),
     };
     ensure_not_schemas(&args.target.table)?;
     // Known to be wrong before a database is made.
@@ -135,7 +139,7 @@ pub fn put(args: &PutArgs) -> Outcome {
         digits(args.key.as_bytes())?;
         digits(value.trim_ascii_end())?;
     }
-    if let Some(typed) = args.target.types.spelling() {
+    if let Some(typed) = typed {
         typed.key.key(&args.key)?;
         typed.value(&value)?;
     }
@@ -144,6 +148,7 @@ pub fn put(args: &PutArgs) -> Outcome {
     let key = shape.key(&args.key)?;
     let value = shape.value(&key, value)?;
     let table = db.byte_table(&args.target.table)?;
+    shape.ensure_fits(&table, &(Bound::Unbounded, Bound::Unbounded))?;
     table.with_durability(engine_durability(args.durability)).put(&key, &value)?;
     finish_write(
         db,
@@ -182,11 +187,11 @@ fn finish_write(db: Database, table: ByteTable, mut out: Output, answer: Value) 
 pub fn no_such_row(table: &ByteTable, key: &str, shape: &Shape) -> Failure {
     let failure = Failure::absent(format!("table {:?} has no row with key {key}", table.name()));
     let first = table.range(..).keys_only().next();
-    let is_text = |key: &[u8]| for_people(key).as_bytes() == key;
+    let is_text = |key: &[u8]| std::str::from_utf8(key).is_ok_and(|text| !text.contains(char::is_control));
     match (shape, first) {
         (Shape::Text, Some(Ok((first, _)))) if !is_text(&first) => failure.note(
-            "its keys are no plain text: a program's typed table encodes them; --key-type says their type (.types in the shell), \
-             --hex takes their bytes",
+            "its keys are no plain text: if they are a program's typed table's, which encodes them, --key-type says their type \
+             (.types in the shell); --hex takes their bytes",
         ),
         _ => failure,
     }
@@ -260,6 +265,21 @@ impl Shape {
         }
     }
 
+    /// Is the first row of these, if there is one, of the types that somebody says? By others, other rows would be removed or counted,
+    /// and what is written a program could not read.
+    pub fn ensure_fits(&self, table: &ByteTable, keys: &RawBounds) -> Outcome {
+        if let Self::Typed(typed) = self
+            && let Some((key, _)) = table.range(keys.clone()).keys_only().next().transpose()?
+        {
+            let value = if typed.value.is_some() { table.get(&key)? } else { None };
+            value.map_or_else(
+                || typed.key.shown_key(&key).map(drop),
+                |value| typed.shown(&key, &value).map(drop),
+            )?;
+        }
+        Ok(())
+    }
+
     /// The value that was given for `key`. A record must say the same key.
     pub fn value(&self, key: &[u8], given: Vec<u8>) -> Outcome<Vec<u8>> {
         match self {
@@ -285,6 +305,14 @@ impl Shape {
             Self::Csv(..) | Self::Text => Ok(value),
             Self::Hex => Ok(hex(&value).into()),
             Self::Typed(typed) => typed.shown_value(&value),
+        }
+    }
+
+    /// A value for who wants nothing else: the bytes of bytes.
+    fn raw_value(&self, value: Vec<u8>) -> Outcome<Vec<u8>> {
+        match self {
+            Self::Typed(typed) => typed.raw_value(&value),
+            _ => self.shown_value(value),
         }
     }
 

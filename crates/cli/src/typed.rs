@@ -62,6 +62,29 @@ impl Typed {
         value.value(text)
     }
 
+    /// What was read from a file or another command, as [`Self::value`] takes it: bytes are spelled, and a line end goes where it is no
+    /// part of the value.
+    pub fn spelled(&self, mut given: Vec<u8>) -> Vec<u8> {
+        match self.value.as_ref().map(Type::only) {
+            Some(Some("bytes" | "Vec<u8>")) => return Bytes(given).to_string().into(),
+            Some(Some("str" | "String" | "char")) | None => {}
+            Some(_) => _ = given.pop_if(|last| *last == b'\n'),
+        }
+        given
+    }
+
+    /// A value by itself: bytes as they are, all else as its text.
+    pub fn raw_value(&self, bytes: &[u8]) -> Outcome<Vec<u8>> {
+        let shown = self.shown_value(bytes)?;
+        match self.value.as_ref().and_then(Type::only) {
+            Some("bytes" | "Vec<u8>") => {
+                let Bytes(raw) = postcard::from_bytes(bytes).map_err(|e| Failure::usage(e.to_string()))?;
+                Ok(raw)
+            }
+            _ => Ok(shown),
+        }
+    }
+
     /// The text of a value, or its bytes, if its type is not known.
     pub fn shown_value(&self, bytes: &[u8]) -> Outcome<Vec<u8>> {
         self.value.as_ref().map_or_else(|| Ok(bytes.to_vec()), |value| Ok(value.shown_value(bytes)?.into()))
@@ -69,7 +92,14 @@ impl Typed {
 
     /// The texts of a row.
     pub fn shown(&self, key: &[u8], value: &[u8]) -> Outcome<(Vec<u8>, Vec<u8>)> {
-        Ok((self.key.shown_key(key)?.into(), self.shown_value(value)?))
+        let spelled = self.key.shown_key(key)?;
+        let value = self.shown_value(value).map_err(|failure| {
+            failure.note(format!(
+                "it is the value of {spelled}; `rm --hex` removes the row, whose key is {}",
+                hex(key)
+            ))
+        })?;
+        Ok((spelled.into(), value))
     }
 }
 
@@ -105,7 +135,8 @@ impl Type {
 
     /// The same of leading parts, for an end of a range; none at all is below every key.
     pub fn leading(&self, text: &str) -> Outcome<Vec<u8>> {
-        if text.is_empty() {
+        let are_no_bytes = text == "0x" && matches!(self.only(), Some("bytes" | "Vec<u8>"));
+        if text.is_empty() || are_no_bytes {
             return Ok(Vec::new());
         }
         let fields = self.fields(text)?;
@@ -128,7 +159,15 @@ impl Type {
         self.written("value", &self.all_fields("value", text)?, |part| part.write_value)
     }
 
-    fn shown_key(&self, bytes: &[u8]) -> Outcome<String> {
+    /// Its name, if it has no parts.
+    fn only(&self) -> Option<&'static str> {
+        match &self.0[..] {
+            [only] => Some(only.name),
+            _ => None,
+        }
+    }
+
+    pub fn shown_key(&self, bytes: &[u8]) -> Outcome<String> {
         let mut reader = memcomparable::Deserializer::new(Endless::new(bytes));
         let fields = self.0.iter().map(|part| (part.read_key)(&mut reader)).collect::<Result<Vec<_>, _>>();
         let fields = reader.into_inner().whole(fields);
@@ -153,6 +192,9 @@ impl Type {
     fn fields(&self, text: &str) -> Outcome<StringRecord> {
         match self.0.len() {
             1 => Ok(StringRecord::from(vec![text])),
+            _ if text.starts_with(['\r', '\n']) => Err(Failure::usage(format!(
+                "{text:?} begins with a line end; in quotes it is part of a text"
+            ))),
             _ => Ok(StringRecord::from_byte_record_lossy(parse_fields(text)?)),
         }
     }

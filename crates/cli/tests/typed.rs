@@ -119,6 +119,57 @@ fn rows_of_another_type_are_told() {
     assert!(complaint.contains("leave out --key-type"), "{complaint}");
 }
 
+/// By the wrong types other rows would be removed, and what is written the program could not read.
+#[test]
+fn rows_are_changed_by_the_types_that_they_have() {
+    let shell = program();
+    let nails = ["--table", "stock", "--key-type", "str", "--prefix", "nail"];
+    for wrong in [
+        &[&["delete"], &nails[..]].concat()[..],
+        &[&["count"], &nails[..]].concat(),
+        &["put", "--table", "users", "--key-type", "u32", "--value-type", "u64", "7", "1"],
+        &["put", "--table", "users", "--key-type", "str", "--value-type", "str", "cat", "many"],
+        &["shell", "-c", ".types stock str", "-c", "delete stock --prefix nail"],
+        &["shell", "-c", ".types stock str", "-c", "count stock"],
+        &["shell", "-c", ".types users str bool", "-c", "put users cat true"],
+    ] {
+        let complaint = shell.fails(2, wrong);
+        assert!(complaint.contains("of the table is not of type"), "{wrong:?}: {complaint}");
+    }
+    assert_eq!(shell.ok(&on("count", STOCK, &[])) + &shell.ok(&on("count", USERS, &[])), "3\n3\n");
+    let stray = shell.fails(2, &["scan", "--table", "users", "--key-type", "str", "--value-type", "bool"]);
+    assert!(stray.contains("the value of ada@example.com; `rm --hex`"), "{stray}");
+    let all = ["delete", "--table", "files", "--key-type", "bytes", "--from", "0x"];
+    shell.ok(&["put", "--table", "files", "--key-type", "bytes", "--value-type", "u8", "a", "1"]);
+    let complaint = shell.fails(2, &all);
+    assert!(complaint.contains("say which rows"), "{complaint}");
+}
+
+/// A command takes this on stdin.
+#[track_caller]
+fn take(shell: &Shell, args: &[&str], stdin: &[u8]) {
+    shell.run_with(args, stdin).expect(0, args);
+}
+
+/// Bytes go in and out as they are, and what one command prints another one takes.
+#[test]
+fn values_go_from_one_command_to_another() {
+    let shell = Shell::new();
+    let photos = ["--table", "photos", "--key-type", "str", "--value-type", "bytes"];
+    for bytes in [&b"\xff\xd8\xff\xe0\0\x10"[..], b"0xcafe", b"two\nlines\n", b""] {
+        take(&shell, &on("put", photos, &["thumb", "-"]), bytes);
+        let raw = shell.command(&on("get", photos, &["thumb", "--raw"])).output().expect("the binary ends");
+        assert_eq!(raw.stdout, bytes);
+    }
+    let ages = ["--table", "ages", "--key-type", "str", "--value-type", "u64,str"];
+    take(&shell, &on("put", ages, &["ada", "-"]), b"36,young\n");
+    let shown = shell.ok(&on("get", ages, &["ada"]));
+    take(&shell, &on("put", ages, &["eve", "-"]), shown.as_bytes());
+    assert_eq!(shell.ok(&on("get", ages, &["eve"])), "36,young\n");
+    let complaint = shell.fails(2, &on("put", ages, &["k", "\n1,x"]));
+    assert!(complaint.contains("begins with a line end"), "{complaint}");
+}
+
 /// Who asks for a key as the program calls it learns why it is not found; who misspells one of a byte table is told no such thing.
 #[test]
 fn a_key_that_is_not_found_may_be_encoded() {
@@ -133,7 +184,7 @@ fn a_key_that_is_not_found_may_be_encoded() {
     }
     let complaint = shell.fails(1, &on("get", USERS, &["nobody"]));
     assert!(!complaint.contains("--key-type"), "{complaint}");
-    shell.ok(&["put", "--table", "ports", "SEA", "Seattle"]);
+    shell.ok(&["put", "--table", "ports", r"C:\SEA", "Seattle"]);
     let complaint = shell.fails(1, &["get", "--table", "ports", "SAE"]);
     assert!(!complaint.contains("--key-type"), "{complaint}");
 }

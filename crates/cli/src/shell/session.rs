@@ -19,6 +19,7 @@ use foreshore::{
 };
 use serde_json::json;
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -172,6 +173,7 @@ impl Session {
         let value = shape.value(&key, row.value.clone().into_bytes())?;
         self.ensure_writable()?;
         let table = self.db.byte_table(&row.table)?;
+        shape.ensure_fits(&table, &(Bound::Unbounded, Bound::Unbounded))?;
         Ok(match &self.open {
             Some(Open::Writing { tx, .. }) if only_new => tx.bytes(&table).insert(&key, &value)?,
             Some(Open::Writing { tx, .. }) => tx.bytes(&table).put(&key, &value).map(|()| true)?,
@@ -218,6 +220,7 @@ impl Session {
     fn count(&self, table: &str, range: &KeyRange) -> Result<(), Wrong> {
         let (tree, shape) = self.existing(table)?;
         let keys = range.keys(&shape)?;
+        shape.ensure_fits(&tree, &keys)?;
         let mut rows = 0u64;
         let count = |row: foreshore::Result<_>| -> Result<(), Wrong> {
             self.interrupt.heed()?;
@@ -240,6 +243,7 @@ impl Session {
         self.ensure_writable()?;
         let (tree, shape) = self.existing(table)?;
         let keys = rows.keys(&shape)?;
+        shape.ensure_fits(&tree, &keys)?;
         let removed = match &self.open {
             Some(Open::Writing { tx, .. }) => tx.bytes(&tree).remove_range(keys)?,
             _ => tree.remove_range(keys)?,
