@@ -2,7 +2,7 @@
 
 use crate::args::{DbArgs, existing_table};
 use crate::failure::Outcome;
-use crate::schema::{Schema, ensure_not_schemas};
+use crate::schema::{SCHEMAS, Schema, ensure_not_schemas};
 use crate::tables::has_lost_its_name;
 use clap::Args;
 use foreshore::Database;
@@ -49,8 +49,10 @@ pub fn run(args: &RenameArgs) -> Outcome {
 /// table's schema is out of reach.
 fn rename_table(db: &Database, from: &str, to: &str) -> Outcome<bool> {
     ensure_not_schemas(from)?;
-    if !has_lost_its_name(from) {
-        ensure_not_schemas(to)?;
+    match (has_lost_its_name(from), db.existing_byte_table(from)) {
+        (true, Some(table)) if to == SCHEMAS => Schema::ensure_all(&table)?,
+        (true, _) => {}
+        (false, _) => ensure_not_schemas(to)?,
     }
     let is_there = |name: &str| db.existing_byte_table(name).is_some();
     if !is_there(from) || is_there(to) {
@@ -60,7 +62,10 @@ fn rename_table(db: &Database, from: &str, to: &str) -> Outcome<bool> {
     Schema::forget_strays(db)?;
     // First: of a table that is not there, what a crash leaves is forgotten.
     Schema::copy(db, from, to)?;
-    db.rename_table(from, to)?;
+    if let Err(refused) = db.rename_table(from, to) {
+        Schema::forget(db, to)?;
+        return Err(refused.into());
+    }
     Schema::forget(db, from)?;
     Ok(true)
 }

@@ -11,7 +11,7 @@ use crate::failure::{Failure, Kind, Outcome};
 use crate::tables::has_lost_its_name;
 use crate::text::{for_people, shortened};
 use csv::ByteRecord;
-use foreshore::{Database, Error, TransactionOptions};
+use foreshore::{ByteTable, Database, Error, TransactionOptions};
 use serde::{Deserialize, Serialize, Serializer};
 use std::collections::{HashMap, HashSet};
 use std::io::Read;
@@ -188,6 +188,23 @@ impl Schema {
             };
             if !std::str::from_utf8(&table).is_ok_and(is_there) {
                 schemas.remove(&table)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Are the rows of this table schemas?
+    ///
+    /// Errors: usage: where schemas are kept others go, as those of tables that are not there ([`Self::forget_strays`]).
+    pub fn ensure_all(table: &ByteTable) -> Outcome {
+        for row in table.range(..) {
+            let (key, value) = row?;
+            if serde_json::from_slice::<Self>(&value).is_err() {
+                return Err(Failure::usage(format!(
+                    "table {:?} is not where schemas are kept: its row {} is none; `foreshore tables` shows the others",
+                    table.name(),
+                    shortened(&for_people(&key))
+                )));
             }
         }
         Ok(())

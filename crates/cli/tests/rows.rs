@@ -298,6 +298,13 @@ fn a_renamed_table_takes_its_columns_along() {
     assert_eq!(answer, [serde_json::json!({"table": "u", "was": "new"})]);
     assert_eq!(shell.ok(&["count", "--table", "foreshore.schemas"]), "1\n");
     shell.ok(&["check"]);
+    shell.ok(&["put", "--table", "recovered-17", "k", "precious"]);
+    let kept = || shell.run(&["count", "--table", "foreshore.schemas"]).stdout;
+    let before = kept();
+    let complaint = shell.fails(2, &["rename", "recovered-17", "foreshore.schemas"]);
+    assert!(complaint.contains("its row k is none"), "{complaint}");
+    shell.fails(2, &["rename", "u", ""]);
+    assert_eq!(kept(), before);
 }
 
 /// A row there that is no schema would damage the table that it is named after.

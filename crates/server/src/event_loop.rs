@@ -268,7 +268,8 @@ impl EventLoop {
     }
 
     fn enter(&mut self, stream: TcpStream, client: Arc<Client>) -> io::Result<()> {
-        let target = self.shared.find(&default_table().name).expect("opened when the server was started");
+        let target =
+            self.shared.find_opened(&default_table().name).expect("opened when the server was started");
         let session = Session::new(client, target, self.shared.options.password.is_none());
         let entry = self.connections.vacant_entry();
         let mut stream = mio::net::TcpStream::from_std(stream);

@@ -344,7 +344,7 @@ mod tests {
         let mut late = TcpStream::connect(listener.local_addr().expect("bound")).expect("it listens");
         let (stream, addr) = listener.accept().expect("a client");
         let client = shared.clients.enter((addr, addr), 0, &default_table().name, 1).expect("room for it");
-        let target = shared.find(&default_table().name).expect("opened at the start");
+        let target = shared.find_opened(&default_table().name).expect("opened at the start");
         let mut session = Session::new(client.clone(), target, true);
         let open = shared.begin_open().expect("memory").expect("room for it");
         (session.transaction, session.place) = (Some(open.transaction), Some(open.place));

@@ -121,8 +121,13 @@ impl Shared {
         if self.is_sync() { Durability::Relaxed } else { self.options.durability }
     }
 
-    /// A table that has been opened before. Others may have dropped it since.
+    /// A table that has been opened before. Others may have dropped it since. One that has got another name is not the one of this name.
     pub fn find(&self, name: &str) -> Option<Target> {
+        self.targets.lock().get(name).filter(|target| target.patient.name() == name).cloned()
+    }
+
+    /// The same, whatever it is called by now: for who cannot wait until the one of this name is opened.
+    pub fn find_opened(&self, name: &str) -> Option<Target> {
         self.targets.lock().get(name).cloned()
     }
 
@@ -137,6 +142,7 @@ impl Shared {
         let table = self.db.byte_table_with(&wanted.name, wanted.options)?;
         let table = table.with_durability(self.durability_of_calls());
         let target = Target {
+            name: wanted.name.clone(),
             patient: table.with_lock_timeout(PATIENCE),
             hasty: table.with_lock_timeout(Duration::ZERO),
             opened: self.opened.fetch_add(1, Relaxed),
@@ -274,6 +280,8 @@ impl Drop for Needed {
 /// A table through two handles: what a write may wait for depends on who else is there.
 #[derive(Clone)]
 pub struct Target {
+    /// By which clients know it, whatever others call it.
+    name: String,
     patient: ByteTable,
     hasty: ByteTable,
     /// Later openings have larger numbers.
@@ -300,9 +308,9 @@ impl Target {
         if shared.locks_are_brief() { &self.patient } else { &self.hasty }
     }
 
-    /// Its name.
+    /// The name by which it was opened.
     pub fn name(&self) -> &str {
-        self.patient.name()
+        &self.name
     }
 
     /// What has its name now, should it have been dropped; created like it if absent.

@@ -77,6 +77,25 @@ fn a_table_dropped_by_others_is_made_anew() {
     assert_eq!(server.client().call("GET k"), text("x"));
 }
 
+/// Nor one that others rename: who selects its name again has the one of that name, and nobody empties what was put aside.
+#[test]
+fn a_table_renamed_by_others_is_another() {
+    let server = Running::new();
+    let mut c = server.client();
+    assert_eq!(c.call("SET k old"), ok());
+    let new = server.db.byte_table("new").unwrap();
+    new.put(b"k", b"new").unwrap();
+    assert!(server.db.rename_table("db0", "old").unwrap() && server.db.rename_table("new", "db0").unwrap());
+    let mut late = server.client();
+    assert_eq!((late.call("SELECT 0"), late.call("GET k"), late.call("SET w 1")), (ok(), text("new"), ok()));
+    assert!(new.contains(b"w").unwrap());
+    assert!(server.db.drop_table("old").unwrap());
+    assert_eq!((c.call("GET k"), c.call("SET x 1"), c.call("GET w")), (text("new"), ok(), text("1")));
+    assert!(server.db.rename_table("db0", "archive").unwrap());
+    assert_eq!((late.call("FLUSHDB"), server.client().call("FLUSHDB")), (ok(), ok()));
+    assert_eq!(server.db.existing_byte_table("archive").unwrap().range(..).count(), 3);
+}
+
 /// Until a table that FLUSHDB empties is durably gone its users have to wait, and nobody else.
 #[test]
 fn a_table_that_is_emptied_stops_nobody() {

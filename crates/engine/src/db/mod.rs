@@ -310,9 +310,10 @@ impl Database {
     /// It is the same table: handles, transactions, also those that have [prepared](crate::Transaction::prepare), snapshots and backups
     /// that use it go on, and nobody waits for anybody but for a [drop](Database::drop_table) that is under way. Handles tell the
     /// new name. A backup that has begun gives the table in the copy the name that it had then. `from` is free:
-    /// [`byte_table`](Database::byte_table) makes a new table.
+    /// [`byte_table`](Database::byte_table) makes a new table. Clients of a server in this process that have selected it go on with it until
+    /// they select again.
     ///
-    /// Errors: [`Error::Argument`](crate::Error::Argument) if there is a table `to` already, or none can have that name;
+    /// Errors: [`Error::Argument`](crate::Error::Argument) if a table is called `to` already, or none can have that name;
     /// [`Error::Full`](crate::Error::Full): nothing was changed; [`Error::Poisoned`](crate::Error::Poisoned): the next opening finds the
     /// one name or the other.
     ///

@@ -189,6 +189,9 @@ impl Tables {
         let _none_is_dropped = lock_or_wait(&self.closing);
         let _one_at_a_time = lock_or_wait(&self.changing);
         let Some(tree) = self.existing(from) else { return Ok(false) };
+        if from == to {
+            return Err(Error::Argument(format!("the table is called {to:?} already")));
+        }
         if self.existing(to).is_some() {
             let hint = "choose another name, or drop that one first";
             return Err(Error::Argument(format!("there is a table {to:?} already; {hint}")));

@@ -173,7 +173,7 @@ fn recover(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<Recover
     adopt_extents(&core, trees.iter().filter_map(|tree| tree.chunks.get()))?;
     let finished = finish_transactions(&core, analysis, &trees);
     let (undone, prepared) = finished.inspect_err(|_| core.forget_tables())?;
-    settle_names(&trees).inspect_err(|_| core.forget_tables())?;
+    settle_names(&trees, options.rebuild || salvaged).inspect_err(|_| core.forget_tables())?;
     let work = Work { redo_bytes: end - redo_lsn, redo_records, undone };
     Ok(Recovered { vfs: vfs.clone(), core, directory, trees, next_id, redo_lsn, work, prepared })
 }
@@ -377,11 +377,14 @@ fn open_trees(
 }
 
 /// Gives tables the names that they have now that all is undone: a transaction without an end may have been renaming them. Where a rebuild
-/// has found leaves of different ages, a table may still have two: one goes.
-fn settle_names(trees: &[Arc<Tree>]) -> Result<()> {
+/// has found leaves of different ages, a table may still have two: one goes. Elsewhere it may be that it could not be undone yet.
+fn settle_names(trees: &[Arc<Tree>], is_rebuilt: bool) -> Result<()> {
     let [catalog, tables @ ..] = trees else { unreachable!("there is a catalog") };
     let mut contents = catalog::read(catalog)?;
-    contents.take_other_names().iter().try_for_each(|name| catalog.remove_unversioned(name.as_bytes()))?;
+    let others = contents.take_other_names();
+    if is_rebuilt {
+        others.iter().try_for_each(|name| catalog.remove_unversioned(name.as_bytes()))?;
+    }
     let names: HashMap<_, _> = contents.tables.iter().map(|(name, row)| (row.id, name)).collect();
     let renamed = |tree: &&Arc<Tree>| names.get(&tree.id).filter(|name| **name != tree.name());
     tables.iter().filter_map(|tree| Some((tree, renamed(&tree)?))).for_each(|(tree, name)| tree.rename(name));

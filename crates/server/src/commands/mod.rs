@@ -313,7 +313,7 @@ fn attempt(call: &mut Call<'_>, waited: Waited) -> Attempt {
         Err(error) => error,
     };
     call.out.truncate(start);
-    let error = match to_open(call.shared, &error) {
+    let error = match to_open(call, &error) {
         None => error,
         Some(wanted) => match call.session.opened(&wanted.name) {
             Some(Ok(())) => error,
@@ -433,10 +433,14 @@ fn ok_or_error(protocol: Protocol, done: Result<(), impl Into<CommandError>>) ->
 }
 
 /// The table without which there is this error.
-fn to_open(shared: &Shared, error: &CommandError) -> Option<Wanted> {
+fn to_open(call: &Call<'_>, error: &CommandError) -> Option<Wanted> {
+    let own = &call.session.target;
     match error {
         CommandError::NotOpen(wanted) => Some(wanted.clone()),
-        CommandError::Engine(Error::TableDropped { name }) => shared.find(name).map(|target| target.again()),
+        CommandError::Engine(Error::TableDropped { name }) if own.table().name() == name => Some(own.again()),
+        CommandError::Engine(Error::TableDropped { name }) => {
+            call.shared.find(name).map(|target| target.again())
+        }
         _ => None,
     }
 }
