@@ -45,7 +45,7 @@ pub fn run(args: &RenameArgs) -> Outcome {
 
 /// Renames a table, and its schema; `false` if there is no such table.
 ///
-/// Errors: usage, for the table of schemas, unless a rebuild has given it another name; corruption, before anything is changed, if the
+/// Errors: usage, for the table of schemas, unless a rebuild has given it another name and its rows are schemas; corruption, before anything is changed, if the
 /// table's schema is out of reach.
 fn rename_table(db: &Database, from: &str, to: &str) -> Outcome<bool> {
     ensure_not_schemas(from)?;
@@ -63,7 +63,7 @@ fn rename_table(db: &Database, from: &str, to: &str) -> Outcome<bool> {
     // First: of a table that is not there, what a crash leaves is forgotten.
     Schema::copy(db, from, to)?;
     if let Err(refused) = db.rename_table(from, to) {
-        Schema::forget(db, to)?;
+        let _ = Schema::forget(db, to); // or the next command that writes does
         return Err(refused.into());
     }
     Schema::forget(db, from)?;
