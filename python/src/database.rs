@@ -8,7 +8,7 @@ use crate::options::pairs;
 use crate::snapshot::Snapshot;
 use crate::table::Table;
 use crate::transaction::Transaction;
-use foreshore::Error;
+use foreshore::{Error, TableOptions};
 use foreshore_bindings::{
     TableHandle, TransactionHandle, backup, table_options, transact, transaction_options,
 };
@@ -67,6 +67,8 @@ impl Database {
     /// The table ``name``, created if there is none. ``key`` and ``value`` say what its rows are of: ``bytes``, ``str``,
     /// ``int``, ``float``, ``bool``, a number of Rust such as ``"u32"``, ``T | None``, ``list[T]``, or a tuple of these.
     ///
+    /// The table remembers that, and ``foreshore.Argument`` (a ``ValueError``) is raised if it has rows of other types.
+    ///
     /// Options, where the table is new: ``index`` (``"bplus"``, ``"csb"``, ``"o2"``) and ``leaf_bytes``. One that exists stays
     /// what it is.
     #[pyo3(signature = (name, key = None, value = None, **options))]
@@ -81,6 +83,7 @@ impl Database {
         let options = table_options(&pairs(options)?).or_raise(py)?;
         let kind = |described: Option<&Bound<'_, PyAny>>| described.map_or(Ok(Kind::Bytes), Kind::of);
         let kinds = Kinds::new(kind(key)?, kind(value)?);
+        let options = kinds.types().into_iter().fold(options, TableOptions::types);
         self.with(py, |database| {
             let handle = database.byte_table_with(name, options).map(TableHandle::latest)?;
             Ok::<_, Error>(Table::new(database.clone(), handle, kinds, self.leases.clone()))

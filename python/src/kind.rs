@@ -1,6 +1,7 @@
 //! What keys and values of a table are, as a program says it with Python's types.
 
 use crate::errors::argument;
+use foreshore::Types;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyList, PyNone, PyString, PyTuple, PyType};
 use std::fmt;
@@ -119,6 +120,19 @@ impl Kind {
         Ok(Kind::List(Box::new(item)))
     }
 
+    /// As tables remember it: a tuple is its parts, one after the other.
+    fn parts(&self) -> String {
+        match self {
+            Kind::Optional(kind) => format!("Option<{}>", kind.parts()),
+            Kind::List(kind) => format!("Vec<{}>", kind.parts()),
+            Kind::Tuple(kinds) => {
+                let parts: Vec<_> = kinds.iter().map(Kind::parts).filter(|parts| !parts.is_empty()).collect();
+                parts.join(",")
+            }
+            plain => plain.to_string(),
+        }
+    }
+
     fn takes_no_bytes(&self) -> bool {
         matches!(self, Kind::Tuple(parts) if parts.iter().all(Kind::takes_no_bytes))
     }
@@ -191,5 +205,10 @@ impl Kinds {
     pub fn new(key: Kind, value: Kind) -> Self {
         let raw = key == Kind::Bytes && value == Kind::Bytes;
         Self { key, value, raw }
+    }
+
+    /// What the table is to remember, and have.
+    pub fn types(&self) -> Option<Types> {
+        (!self.raw).then(|| Types::named(&self.key.parts(), &self.value.parts()))
     }
 }

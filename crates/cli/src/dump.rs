@@ -108,7 +108,7 @@ fn without_schemas(args: &DumpArgs, damage: Failure) -> Outcome<Failure> {
     Ok(damage.reported())
 }
 
-/// Writes which of the tables have another index or leaf size than the usual one; nothing at all if none has.
+/// Writes which of the tables have another index or leaf size than the usual one, or types; nothing at all if none has.
 fn dump_indexes(db: &Database, names: &[String], format: Format, out: &mut impl Write) -> Outcome {
     let mut rows = Vec::new();
     for name in names {

@@ -16,7 +16,7 @@
 //! Source: the format comment of Berkeley DB's `db_dump`, and what `mdb_load` accepts.
 //!
 //! The format knows of one kind of index only, and `db_load` refuses a header with a word of ours. So tables with another
-//! index than the usual one, or with leaves of another size, are named by rows of a database of its own, [`INDEXES`], which
+//! index than the usual one, with leaves of another size, or with types, are named by rows of a database of its own, [`INDEXES`], which
 //! comes first: to other engines it is data like any other.
 
 use crate::args::spelled;

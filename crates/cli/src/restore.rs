@@ -196,7 +196,7 @@ fn read_kinds(dump: &mut Reader<impl BufRead>, header: &Header, kinds: &mut Kind
 
 /// The table, created if absent; an existing one stays what it is.
 fn create(db: &Database, name: &str, kinds: &Kinds) -> Outcome<ByteTable> {
-    let kind = kinds.get(name.as_bytes()).copied().unwrap_or_default();
+    let kind = kinds.get(name.as_bytes()).cloned().unwrap_or_default();
     let table = db.byte_table_with(name, kind.options())?;
     Ok(table.with_durability(Durability::Relaxed))
 }

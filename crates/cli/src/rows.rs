@@ -9,7 +9,7 @@ use crate::text::{for_people, hex, shortened, unhex};
 use crate::typed::{Typed, Types};
 use clap::Args;
 use csv::ByteRecord;
-use foreshore::{ByteBounds, ByteTable, Database, Prefix, RawBounds};
+use foreshore::{ByteBounds, ByteTable, Database, Prefix, RawBounds, TableOptions};
 use foreshore_workloads::Durability;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -127,27 +127,28 @@ pub fn get(args: &GetArgs) -> Outcome {
 
 /// Runs `put`.
 pub fn put(args: &PutArgs) -> Outcome {
-    let typed = args.target.types.spelling();
-    let value = match (args.value.as_str(), &typed) {
-        ("-", Some(typed)) => typed.spelled(read_stdin()?),
-        ("-", None) => read_stdin()?,
-        (text, _) => text.as_bytes().to_vec(),
-    };
+    let said = args.target.types.spelling();
+    let from_stdin = args.value == "-";
+    let value = if from_stdin { read_stdin()? } else { args.value.as_bytes().to_vec() };
     ensure_not_schemas(&args.target.table)?;
     // Known to be wrong before a database is made.
     if args.target.hex {
         digits(args.key.as_bytes())?;
         digits(value.trim_ascii_end())?;
     }
-    if let Some(typed) = typed {
+    let spelled = |typed: &Typed, value: Vec<u8>| if from_stdin { typed.spelled(value) } else { value };
+    if let Some(typed) = &said {
         typed.key.key(&args.key)?;
-        typed.value(&value)?;
+        typed.value(&spelled(typed, value.clone()))?;
     }
     let db = args.db.open_or_create(args.profile.advise(args.db.builder())?)?;
     let shape = Shape::of(&db, &args.target)?;
+    let value = if let Shape::Typed(typed) = &shape { spelled(typed, value) } else { value };
     let key = shape.key(&args.key)?;
     let value = shape.value(&key, value)?;
-    let table = db.byte_table(&args.target.table)?;
+    let types = said.as_ref().and_then(Typed::types);
+    let options = types.into_iter().fold(TableOptions::new(), TableOptions::types);
+    let table = db.byte_table_with(&args.target.table, options)?;
     shape.ensure_fits(&table, &(Bound::Unbounded, Bound::Unbounded))?;
     table.with_durability(engine_durability(args.durability)).put(&key, &value)?;
     finish_write(
@@ -211,7 +212,7 @@ pub enum Shape {
     Text,
     /// Hexadecimal digits, whatever the table.
     Hex,
-    /// Text of types that somebody says a program's table has.
+    /// Text of types that a program's table remembers, or that somebody says it has.
     Typed(Typed),
 }
 
@@ -228,8 +229,12 @@ impl Shape {
                 "table {:?} was made by `load`, and its columns are known: leave out --key-type (.types in the shell)",
                 target.table
             ))),
-            (_, Some(typed)) => Ok(Self::Typed(typed)),
-            (shape, None) => Ok(shape),
+            (Self::Text, said) => {
+                let table = db.existing_byte_table(&target.table);
+                let remembered = || table.as_ref()?.types().and_then(Typed::remembered);
+                Ok(said.or_else(remembered).map_or(Self::Text, Self::Typed))
+            }
+            (shape, _) => Ok(shape),
         }
     }
 

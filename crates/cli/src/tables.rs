@@ -5,8 +5,9 @@ use crate::failure::{Failure, Kind, Outcome};
 use crate::output::{Output, grouped};
 use crate::progress::Meter;
 use crate::schema::{SCHEMAS, Schema, to_csv};
+use crate::text::shortened;
 use clap::Args;
-use foreshore::{Database, Index};
+use foreshore::{Database, Index, Types};
 use serde::Serialize;
 use std::ops::ControlFlow;
 
@@ -35,6 +36,11 @@ struct Listed {
     table: String,
     /// Of a table made by `load`.
     key: Option<Vec<String>>,
+    /// Of a table that remembers its types.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key_type: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value_type: Option<String>,
     /// Why it is not known whether there is a key.
     #[serde(skip_serializing_if = "Option::is_none")]
     schema_error: Option<String>,
@@ -70,7 +76,19 @@ pub fn list(db: &Database, count: bool, all: bool, out: &mut Output) -> Outcome 
             failure = failure.or(unreadable).or(uncounted);
             let its = db.byte_table(&table)?;
             let (index, leaf_bytes) = (its.index(), its.leaf_bytes());
-            listed.push(Listed { table, key, schema_error, index, leaf_bytes, rows, rows_error });
+            let [key_type, value_type] =
+                [Types::key, Types::value].map(|of| its.types().map(|types| of(types).to_owned()));
+            listed.push(Listed {
+                table,
+                key,
+                key_type,
+                value_type,
+                schema_error,
+                index,
+                leaf_bytes,
+                rows,
+                rows_error,
+            });
         }
     }
     drop(meter);
@@ -100,19 +118,31 @@ fn print(listed: &[Listed], count: bool, out: &mut Output) -> Outcome {
         let columns = |key: &Vec<String>| {
             String::from_utf8_lossy(&to_csv(key.iter().map(String::as_bytes))).into_owned()
         };
-        let unknown = if l.schema_error.is_some() { "schema unreadable" } else { "bytes" };
-        let key = l.key.as_ref().map_or(unknown.to_string(), columns);
+        let [key, value] = match (&l.key, &l.schema_error) {
+            (Some(key), _) => [columns(key), "record".into()],
+            (None, Some(_)) => ["schema unreadable".into(), "record".into()],
+            (None, None) => [&l.key_type, &l.value_type].map(typed_or_bytes),
+        };
         let leaves = format!("{} KiB", l.leaf_bytes >> 10);
-        [l.table.clone(), key, l.index.to_string(), leaves]
+        [l.table.clone(), key, value, l.index.to_string(), leaves]
     };
     let rows = listed.iter().map(row);
     if !count {
-        return out.table(["table", "key", "index", "leaves"], &rows.collect::<Vec<_>>());
+        return out.table(["table", "key", "value", "index", "leaves"], &rows.collect::<Vec<_>>());
     }
-    let counted = rows.zip(listed).map(|([table, key, index, leaves], l)| {
-        [table, key, index, leaves, l.rows.map_or("unreadable".to_string(), grouped)]
+    let counted = rows.zip(listed).map(|([table, key, value, index, leaves], l)| {
+        [table, key, value, index, leaves, l.rows.map_or("unreadable".to_string(), grouped)]
     });
-    out.table(["table", "key", "index", "leaves", "rows"], &counted.collect::<Vec<_>>())
+    out.table(["table", "key", "value", "index", "leaves", "rows"], &counted.collect::<Vec<_>>())
+}
+
+/// As Rust calls the type, if the table remembers it.
+fn typed_or_bytes(remembered: &Option<String>) -> String {
+    match remembered.as_deref() {
+        None => "bytes".into(),
+        Some("") => "()".into(),
+        Some(name) => shortened(name),
+    }
 }
 
 /// Is this a name that a rebuild gives a table whose own is lost? Behind its number are dashes if others have the name without.

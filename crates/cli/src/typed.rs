@@ -1,8 +1,8 @@
 //! Keys and values of a program's typed table, as text.
 //!
-//! Why: a `Table<K, V>` encodes its rows, and its types are not stored. Whoever reads or writes them by hand says the types.
-//! Tuples are CSV lines, as the keys are that `load` makes. A struct, or a tuple in a tuple, is encoded as all its parts one after
-//! the other, so it is spelled so, too.
+//! Why: a `Table<K, V>` encodes its rows. Its types are those that the table remembers, or that somebody says who reads or writes rows by
+//! hand. Tuples are CSV lines, as the keys are that `load` makes. A struct, or a tuple in a tuple, is encoded as all its parts one after
+//! the other, so it is spelled so, too. What is optional is shown as `null` or what it is, a list in brackets; neither can be given.
 
 use crate::failure::{Failure, Outcome};
 use crate::schema::{parse_fields, to_csv};
@@ -18,11 +18,11 @@ use std::str::FromStr;
 /// Of which types the rows of a program's table are.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Types {
-    /// Type of the keys, if a program's typed table has encoded them: u64, str …, str,u64 for a tuple
+    /// Type of the keys, if a program has encoded them, and the table does not know: u64, str …, str,u64 for a tuple
     ///
     /// There are the numbers of Rust (u8 to u128, i8 to i128, f32, f64), bool, char, str (or String), bytes (or Vec<u8>), Python's
     /// int and float, and tuples of these. The parts of a tuple are separated by commas, as in CSV. Bytes that are no text are
-    /// spelled as 0x and hexadecimal digits.
+    /// spelled as 0x and hexadecimal digits. Tables remember their types unless they were made by the byte: `foreshore tables`.
     #[arg(id = "key_type", long = "key-type", value_name = "TYPE", value_parser = Type::named, conflicts_with = "hex")]
     pub key: Option<Type>,
     /// Type of the values, likewise; without it they are shown as bytes
@@ -31,7 +31,7 @@ pub struct Types {
 }
 
 impl Types {
-    /// How rows are spelled, if the keys' type is known.
+    /// How rows are spelled, if the keys' type is said.
     pub fn spelling(&self) -> Option<Typed> {
         Some(Typed { key: self.key.clone()?, value: self.value.clone() })
     }
@@ -47,6 +47,17 @@ pub struct Typed {
 }
 
 impl Typed {
+    /// As the table remembers it, if its keys can be spelled.
+    pub fn remembered(types: &foreshore::Types) -> Option<Self> {
+        let key = Type::named(types.key()).ok().filter(Type::is_plain)?;
+        Some(Self { key, value: Type::named(types.value()).ok() })
+    }
+
+    /// What a table made for such rows is to remember.
+    pub fn types(&self) -> Option<foreshore::Types> {
+        Some(foreshore::Types::named(&self.key.in_rust(), &self.value.as_ref()?.in_rust()))
+    }
+
     /// The value that was given.
     ///
     /// Errors: usage, also if no type is known: what is written without one the program cannot read.
@@ -103,29 +114,45 @@ impl Typed {
     }
 }
 
-/// A type of keys or values: one or more parts.
+/// A type of keys or values: one or more parts, or none, as `()` has.
 #[derive(Clone, Debug)]
 pub struct Type(Vec<Part>);
+
+/// A part of a type.
+#[derive(Clone, Debug)]
+enum Part {
+    Plain(Plain),
+    Optional(Type),
+    List(Type),
+}
 
 impl Type {
     /// The type that is called so.
     pub fn named(names: &str) -> Result<Self, String> {
-        let part = |name: &str| {
-            let known = PARTS.iter().find(|part| part.name == name.trim());
-            known.copied().ok_or_else(|| {
-                let all: Vec<_> = Self::names().collect();
-                format!(
-                    "there is no type {name:?}; there are {}, and tuples of them, as str,u64",
-                    all.join(", ")
-                )
-            })
-        };
-        names.split(',').map(part).collect::<Result<_, _>>().map(Self)
+        if matches!(names, "" | "()") {
+            return Ok(Self(Vec::new()));
+        }
+        outer_parts(names).into_iter().map(Part::named).collect::<Result<_, _>>().map(Self)
     }
 
     /// What parts can be.
     pub fn names() -> impl Iterator<Item = &'static str> {
-        PARTS.iter().map(|part| part.name)
+        PLAIN.iter().map(|part| part.name)
+    }
+
+    /// Can its text be given?
+    fn is_plain(&self) -> bool {
+        self.0.iter().all(|part| matches!(part, Part::Plain(_)))
+    }
+
+    /// As Rust calls it.
+    fn in_rust(&self) -> String {
+        self.spelled(|part| part.in_rust)
+    }
+
+    fn spelled(&self, name: fn(&Plain) -> &'static str) -> String {
+        let names: Vec<_> = self.0.iter().map(|part| part.spelled(name)).collect();
+        names.join(",")
     }
 
     /// The key that `text` spells.
@@ -150,7 +177,7 @@ impl Type {
     pub fn beginning(&self, text: &str) -> Outcome<RawBounds> {
         let leading = self.leading(text)?;
         match &self.0[..] {
-            [Part { beginning: Some(beginning), .. }] if !text.is_empty() => beginning(text),
+            [Part::Plain(Plain { beginning: Some(beginning), .. })] if !text.is_empty() => beginning(text),
             _ => Ok(Prefix(leading).raw()),
         }
     }
@@ -162,35 +189,51 @@ impl Type {
     /// Its name, if it has no parts.
     fn only(&self) -> Option<&'static str> {
         match &self.0[..] {
-            [only] => Some(only.name),
+            [Part::Plain(only)] => Some(only.name),
             _ => None,
         }
     }
 
     pub fn shown_key(&self, bytes: &[u8]) -> Outcome<String> {
         let mut reader = memcomparable::Deserializer::new(Endless::new(bytes));
-        let fields = self.0.iter().map(|part| (part.read_key)(&mut reader)).collect::<Result<Vec<_>, _>>();
+        let fields = self.0.iter().map(|part| part.shown_key(&mut reader)).collect::<Result<Vec<_>, _>>();
         let fields = reader.into_inner().whole(fields);
         fields.map(|fields| self.joined(&fields)).map_err(|why| self.unlike("key", bytes, &why))
     }
 
     fn shown_value(&self, bytes: &[u8]) -> Outcome<String> {
-        let (mut fields, mut rest) = (Vec::new(), bytes);
-        for part in &self.0 {
-            let (field, behind) =
-                (part.read_value)(rest).map_err(|why| self.unlike("value", bytes, &why.to_string()))?;
-            fields.push(field);
-            rest = behind;
-        }
+        let (fields, rest) =
+            self.shown_fields(bytes).map_err(|why| self.unlike("value", bytes, &why.to_string()))?;
         match rest.len() {
             0 => Ok(self.joined(&fields)),
             more => Err(self.unlike("value", bytes, &format!("there are {more} bytes too many"))),
         }
     }
 
+    /// The text of each part of a value, and what is behind it.
+    fn shown_fields<'a>(&self, mut bytes: &'a [u8]) -> postcard::Result<(Vec<String>, &'a [u8])> {
+        let mut fields = Vec::with_capacity(self.0.len());
+        for part in &self.0 {
+            let (field, rest) = part.shown_value(bytes)?;
+            fields.push(field);
+            bytes = rest;
+        }
+        Ok((fields, bytes))
+    }
+
+    /// The same within another one.
+    fn shown_within<'a>(&self, bytes: &'a [u8]) -> postcard::Result<(String, &'a [u8])> {
+        let (fields, rest) = self.shown_fields(bytes)?;
+        Ok(match &fields[..] {
+            [only] => (only.clone(), rest),
+            _ => (format!("({})", fields.join(",")), rest),
+        })
+    }
+
     /// The parts that `text` spells: where there is only one it is all of it, commas and quotes included.
     fn fields(&self, text: &str) -> Outcome<StringRecord> {
         match self.0.len() {
+            0 if text.is_empty() => Ok(StringRecord::new()),
             1 => Ok(StringRecord::from(vec![text])),
             _ if text.starts_with(['\r', '\n']) => Err(Failure::usage(format!(
                 "{text:?} begins with a line end; in quotes it is part of a text"
@@ -209,9 +252,15 @@ impl Type {
         }
     }
 
-    fn written(&self, what: &str, fields: &StringRecord, write: fn(&Part) -> Write) -> Outcome<Vec<u8>> {
+    fn written(&self, what: &str, fields: &StringRecord, write: fn(&Plain) -> Write) -> Outcome<Vec<u8>> {
         let mut bytes = Vec::new();
         for (part, field) in self.0.iter().zip(fields) {
+            let Part::Plain(part) = part else {
+                return Err(Failure::usage(format!(
+                    "the {what} is of type {self}, of which there is no text that could be given; --hex takes keys and values that \
+                     are encoded already"
+                )));
+            };
             write(part)(field, &mut bytes).map_err(|why| {
                 Failure::usage(format!("the {what} is of type {self}: {field:?} is no {} ({why})", part.name))
             })?;
@@ -222,6 +271,7 @@ impl Type {
     /// The inverse of [`Self::fields`].
     fn joined(&self, fields: &[String]) -> String {
         match fields {
+            [] => String::new(),
             [only] => only.clone(),
             _ => String::from_utf8_lossy(&to_csv(fields.iter().map(String::as_bytes))).into_owned(),
         }
@@ -239,15 +289,101 @@ impl Type {
 /// As [`Type::named`] takes it.
 impl Display for Type {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<_> = self.0.iter().map(|part| part.name).collect();
-        f.write_str(&names.join(","))
+        match &self.0[..] {
+            [] => f.write_str("()"),
+            _ => f.write_str(&self.spelled(|part| part.name)),
+        }
+    }
+}
+
+/// The parts of a type, and not those within them.
+fn outer_parts(names: &str) -> Vec<&str> {
+    let (mut parts, mut begin, mut depth) = (Vec::new(), 0, 0_usize);
+    for (at, letter) in names.char_indices() {
+        match letter {
+            '<' => depth += 1,
+            '>' => depth = depth.saturating_sub(1),
+            ',' if depth == 0 => {
+                parts.push(&names[begin..at]);
+                begin = at + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(&names[begin..]);
+    parts
+}
+
+impl Part {
+    fn named(name: &str) -> Result<Self, String> {
+        let name = name.trim();
+        if let Some(plain) = PLAIN.iter().find(|plain| plain.name == name) {
+            return Ok(Self::Plain(*plain));
+        }
+        let within = |outer: &str| name.strip_prefix(outer)?.strip_suffix('>').map(Type::named);
+        match (within("Option<"), within("Vec<")) {
+            (Some(inner), _) => inner.map(Self::Optional),
+            // So many of nothing as any number says would take for ever to show.
+            (_, Some(inner)) if inner.as_ref().map_or(true, |inner| !inner.0.is_empty()) => {
+                inner.map(Self::List)
+            }
+            _ => {
+                let all: Vec<_> = Type::names().collect();
+                Err(format!(
+                    "there is no type {name:?}; there are {}, and tuples of them, as str,u64; of values, Option<T> and Vec<T>, too",
+                    all.join(", ")
+                ))
+            }
+        }
+    }
+
+    fn spelled(&self, name: fn(&Plain) -> &'static str) -> String {
+        match self {
+            Self::Plain(plain) => name(plain).into(),
+            Self::Optional(inner) => format!("Option<{}>", inner.spelled(name)),
+            Self::List(inner) => format!("Vec<{}>", inner.spelled(name)),
+        }
+    }
+
+    fn shown_key(
+        &self,
+        reader: &mut memcomparable::Deserializer<Endless<'_>>,
+    ) -> memcomparable::Result<String> {
+        match self {
+            Self::Plain(plain) => (plain.read_key)(reader),
+            Self::Optional(_) | Self::List(_) => {
+                Err(memcomparable::Error::NotSupported("optional parts and lists are shown of values only"))
+            }
+        }
+    }
+
+    /// The text of a part that begins here, and the bytes behind it. Each element of a list takes a byte at least.
+    fn shown_value<'a>(&self, bytes: &'a [u8]) -> postcard::Result<(String, &'a [u8])> {
+        match self {
+            Self::Plain(plain) => (plain.read_value)(bytes),
+            Self::Optional(inner) => match postcard::take_from_bytes::<Option<()>>(bytes)? {
+                (None, rest) => Ok(("null".into(), rest)),
+                (Some(()), rest) => inner.shown_within(rest),
+            },
+            Self::List(inner) => {
+                let (len, mut rest) = postcard::take_from_bytes::<u64>(bytes)?;
+                let mut elements = Vec::new();
+                for _ in 0..len {
+                    let (element, behind) = inner.shown_within(rest)?;
+                    elements.push(element);
+                    rest = behind;
+                }
+                Ok((format!("[{}]", elements.join(",")), rest))
+            }
+        }
     }
 }
 
 /// A type without parts, and how its text becomes bytes and bytes its text.
 #[derive(Clone, Copy, Debug)]
-struct Part {
+struct Plain {
     name: &'static str,
+    in_rust: &'static str,
     write_key: Write,
     write_value: Write,
     read_key: for<'a> fn(&mut memcomparable::Deserializer<Endless<'a>>) -> memcomparable::Result<String>,
@@ -263,7 +399,7 @@ type Write = fn(&str, &mut Vec<u8>) -> Result<(), String>;
 type ReadValue = for<'a> fn(&'a [u8]) -> postcard::Result<(String, &'a [u8])>;
 
 /// As Rust calls them, and as Python does.
-const PARTS: [Part; 20] = [
+const PLAIN: [Plain; 20] = [
     part::<bool>("bool"),
     part::<char>("char"),
     part::<u8>("u8"),
@@ -280,27 +416,28 @@ const PARTS: [Part; 20] = [
     part::<f64>("f64"),
     string("String"),
     bytes("Vec<u8>"),
-    string("str"),
-    bytes("bytes"),
-    part::<i64>("int"),
-    part::<f64>("float"),
+    Plain { in_rust: "String", ..string("str") },
+    Plain { in_rust: "Vec<u8>", ..bytes("bytes") },
+    Plain { in_rust: "i64", ..part::<i64>("int") },
+    Plain { in_rust: "f64", ..part::<f64>("float") },
 ];
 
-const fn string(name: &'static str) -> Part {
-    Part { beginning: Some(|text| Ok(KeyPrefix::<String>::bounds(text)?)), ..part::<String>(name) }
+const fn string(name: &'static str) -> Plain {
+    Plain { beginning: Some(|text| Ok(KeyPrefix::<String>::bounds(text)?)), ..part::<String>(name) }
 }
 
-const fn bytes(name: &'static str) -> Part {
+const fn bytes(name: &'static str) -> Plain {
     let beginning = |text: &str| -> Outcome<RawBounds> {
         let Bytes(leading) = parsed(text).map_err(Failure::usage)?;
         Ok(KeyPrefix::<Vec<u8>>::bounds(&leading)?)
     };
-    Part { beginning: Some(beginning), ..part::<Bytes>(name) }
+    Plain { beginning: Some(beginning), ..part::<Bytes>(name) }
 }
 
-const fn part<T: Spelled>(name: &'static str) -> Part {
-    Part {
+const fn part<T: Spelled>(name: &'static str) -> Plain {
+    Plain {
         name,
+        in_rust: name,
         write_key: |text, bytes| {
             let part: T = parsed(text)?;
             part.serialize(&mut memcomparable::Serializer::new(bytes)).map_err(|e| e.to_string())
@@ -406,7 +543,7 @@ mod tests {
         /// Bytes of another type are an error or a text, which is written so. (Of strings only if their padding is zeros.)
         #[test]
         fn other_bytes_are_errors(bytes: Vec<u8>) {
-            for part in PARTS.iter().filter(|part| !matches!(part.name, "str" | "String")) {
+            for part in PLAIN.iter().filter(|part| !matches!(part.name, "str" | "String")) {
                 let one = Type::named(part.name).unwrap();
                 if let Ok(text) = one.shown_key(&bytes) {
                     let again = one.key(&text).unwrap();

@@ -101,7 +101,7 @@ pub use db::{
     Builder, ByteBounds, ByteRange, ByteTable, CheckReport, CommitTicket, Compacted, Copied, Database, Index,
     IndexStats, Isolation, Key, KeyBounds, KeyComponent, KeyPrefix, Prefix, Range, Savepoint, Snapshot,
     SnapshotBytes, SnapshotTable, Stats, Table, TableOptions, TableReport, Transaction, TransactionBytes,
-    TransactionOptions, TransactionRange, TransactionTable, Value,
+    TransactionOptions, TransactionRange, TransactionTable, Types, Value,
 };
 #[doc(hidden)]
 pub use db::{Endless, ensure_beside_databases};

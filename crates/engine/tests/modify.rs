@@ -9,6 +9,7 @@ use std::time::Duration;
 
 fn counters() -> (Database, Table<String, u64>) {
     let db = Database::in_memory().unwrap();
+    db.byte_table("t").unwrap(); // which remembers no types
     let table = db.table("t").unwrap();
     (db, table)
 }

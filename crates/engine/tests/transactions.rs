@@ -609,6 +609,7 @@ fn work_has_errors_of_its_own() {
 #[test]
 fn typed_tables_are_scanned() {
     let db = Database::in_memory().unwrap();
+    db.byte_table("t").unwrap(); // which remembers no types
     let t = db.table::<u32, String>("t").unwrap();
     (0..1000).for_each(|n| t.put(&n, &n.to_string()).unwrap());
     let snapshot = db.snapshot().unwrap();

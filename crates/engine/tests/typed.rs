@@ -87,6 +87,7 @@ fn tables_transactions_and_snapshots_read_alike() {
 #[test]
 fn keys_come_without_their_values() {
     let db = Database::in_memory().unwrap();
+    db.byte_table("t").unwrap(); // which remembers no types
     let written = db.table::<(u8, String), String>("t").unwrap();
     let keys = [(1, "a".to_string()), (1, "b".into()), (2, "a".into())];
     written.put_many(&keys.clone().map(|key| (key, "no number".into()))).unwrap();
@@ -370,6 +371,7 @@ fn rows_of_other_types_are_told_by_table_and_key() {
     ];
     met(told, "key 77 of table \"users\"");
 
+    db.byte_table("ages").unwrap();
     let written = db.table::<u8, String>("ages").unwrap();
     written.put(&7, &"no number".into()).unwrap();
     let ages = db.table::<u8, u64>("ages").unwrap();

@@ -139,7 +139,7 @@ impl Shared {
     /// A table, created if absent, for all to find. May wait for the device, and for others who create or drop tables, so
     /// this is not for event loops.
     pub fn open(&self, wanted: &Wanted) -> Result<Target, Error> {
-        let table = self.db.byte_table_with(&wanted.name, wanted.options)?;
+        let table = self.db.byte_table_with(&wanted.name, wanted.options.clone())?;
         let table = table.with_durability(self.durability_of_calls());
         let target = Target {
             name: wanted.name.clone(),

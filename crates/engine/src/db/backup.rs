@@ -277,7 +277,8 @@ impl Source {
                 progress(copied);
             }
         });
-        let same = TableOptions::new().index(tree.index_kind()).leaf_bytes(tree.leaf_bytes());
+        let mut same = TableOptions::new().index(tree.index_kind()).leaf_bytes(tree.leaf_bytes());
+        same.types.clone_from(&tree.types);
         let to = target.byte_table_with(name, same);
         to.and_then(|to| to.bulk_load(counted)).map_err(in_copy)?;
         failed

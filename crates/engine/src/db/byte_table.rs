@@ -4,6 +4,7 @@ use crate::bounds::{RawBounds, beginning_with};
 use crate::db::engine::Engine;
 use crate::db::index::Index;
 use crate::db::range::{ByteBounds, ByteRange};
+use crate::db::types::Types;
 use crate::error::Result;
 use crate::log::Durability;
 use crate::tree::{Intent, PATIENCE, Tree, Values};
@@ -72,6 +73,21 @@ impl ByteTable {
     /// ```
     pub fn index(&self) -> Index {
         self.tree.index_kind()
+    }
+
+    /// Of which types its rows are, if that was said when it was made: a [`Table`](crate::Table) does, or
+    /// [`TableOptions::types`](crate::TableOptions::types).
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let ports = db.table::<String, u32>("ports")?;
+    /// println!("{}", ports.as_bytes().types().expect("typed")); // keys of String and values of u32
+    /// assert!(db.byte_table("notes")?.types().is_none());
+    /// # Ok(()) }
+    /// ```
+    pub fn types(&self) -> Option<&Types> {
+        self.tree.types.as_ref()
     }
 
     /// Bytes of its leaves.

@@ -1,9 +1,10 @@
-//! The catalog: table 1, name → table id, kind of index, hidden table of large values. Its row is what makes a table exist.
+//! The catalog: table 1, name → table id, kind of index, hidden table of large values, types. Its row is what makes a table exist.
 //!
 //! One more row, under the name that no table has, holds the highest id given so far, so that none is given twice: what a
 //! dropped table has left on the disk is told by its id from what others have there.
 
 use crate::db::index::Index;
+use crate::db::types::Types;
 use crate::error::{Error, Result};
 use crate::tree::{Forward, Tree, Values};
 use foreshore_base::TableId;
@@ -24,20 +25,33 @@ pub(crate) const TEMPORARY: TableId = TableId(1 << 31);
 pub(crate) const HIGHEST: &[u8] = b"";
 
 /// What is known of a table: id (4 bytes, little-endian), and the index's code (1 byte; absent: a B+-tree, as in the first
-/// databases), id of the hidden table (4 bytes; absent: it has no large values).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// databases), id of the hidden table (4 bytes; absent, or 0: it has no large values), the [`Types`] (absent: it was made without).
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Row {
     pub id: TableId,
     pub index: Index,
     /// The table with the chunks of its large values.
     pub chunks: Option<TableId>,
+    pub types: Option<Types>,
 }
 
+/// No table's id.
+const NONE: TableId = TableId(0);
+
 impl Row {
-    pub fn encode(self) -> Vec<u8> {
+    /// What there is to say of `tree`.
+    pub fn of(tree: &Tree) -> Self {
+        let chunks = tree.chunks.get().map(|chunks| chunks.id);
+        Self { id: tree.id, index: tree.index_kind(), chunks, types: tree.types.clone() }
+    }
+
+    pub fn encode(&self) -> Vec<u8> {
         let mut bytes = self.id.0.to_le_bytes().to_vec();
         bytes.push(self.index.code());
-        bytes.extend(self.chunks.into_iter().flat_map(|chunks| chunks.0.to_le_bytes()));
+        if self.chunks.is_some() || self.types.is_some() {
+            bytes.extend(self.chunks.unwrap_or(NONE).0.to_le_bytes());
+        }
+        self.types.iter().for_each(|types| types.encode(&mut bytes));
         bytes
     }
 
@@ -47,20 +61,20 @@ impl Row {
         let Some((id, index)) = bytes.split_first_chunk() else {
             return Err(wrong("no valid id".into()));
         };
-        let (code, chunks) = match *index {
-            [] => (Index::BPlus.code(), None),
-            [code] => (code, None),
-            [code, a, b, c, d] => (code, Some(TableId(u32::from_le_bytes([a, b, c, d])))),
-            _ => {
-                return Err(wrong(format!(
-                    "a row of {} bytes; perhaps a newer version made it",
-                    bytes.len()
-                )));
+        let unknown = || wrong(format!("a row of {} bytes; perhaps a newer version made it", bytes.len()));
+        let (code, chunks, types) = match *index {
+            [] => (Index::BPlus.code(), NONE, None),
+            [code] => (code, NONE, None),
+            [code, a, b, c, d, ref types @ ..] => {
+                let types = (!types.is_empty()).then(|| Types::decode(types).ok_or_else(unknown));
+                (code, TableId(u32::from_le_bytes([a, b, c, d])), types.transpose()?)
             }
+            _ => return Err(unknown()),
         };
         let index = Index::of_code(code)
             .ok_or_else(|| wrong(format!("an index of kind {code}; perhaps a newer version made it")))?;
-        Ok(Self { id: TableId(u32::from_le_bytes(*id)), index, chunks })
+        let chunks = Some(chunks).filter(|&chunks| chunks != NONE);
+        Ok(Self { id: TableId(u32::from_le_bytes(*id)), index, chunks, types })
     }
 }
 
@@ -117,8 +131,10 @@ mod tests {
     fn rows_come_back() {
         for index in Index::ALL {
             for chunks in [None, Some(TableId(70_001))] {
-                let row = Row { id: TableId(70_000), index, chunks };
-                assert_eq!(Row::decode("t", &row.encode()).unwrap(), row);
+                for types in [None, Some(Types::named("u32,String", "")), Some(Types::named("", ""))] {
+                    let row = Row { id: TableId(70_000), index, chunks, types };
+                    assert_eq!(Row::decode("t", &row.encode()).unwrap(), row);
+                }
             }
         }
     }
@@ -127,13 +143,13 @@ mod tests {
     #[test]
     fn rows_without_an_index_are_of_bplus_trees() {
         let row = Row::decode("t", &70_000u32.to_le_bytes()).unwrap();
-        assert_eq!(row, Row { id: TableId(70_000), index: Index::BPlus, chunks: None });
+        assert_eq!(row, Row { id: TableId(70_000), index: Index::BPlus, chunks: None, types: None });
     }
 
     /// The name that knows of large values stays.
     #[test]
     fn one_name_stays() {
-        let row = |id, chunks| Row { id: TableId(id), index: Index::BPlus, chunks };
+        let row = |id, chunks| Row { id: TableId(id), index: Index::BPlus, chunks, types: None };
         let chunks = Some(TableId(70));
         let rows = [("a", row(16, None)), ("b", row(17, None)), ("c", row(16, chunks)), ("d", row(17, None))];
         let tables = rows.map(|(name, row)| (name.to_owned(), row)).into();
@@ -144,7 +160,7 @@ mod tests {
 
     #[test]
     fn foreign_rows_are_refused() {
-        for row in [&b"abc"[..], b"abcd\x03", b"abcd\x00\x00"] {
+        for row in [&b"abc"[..], b"abcd\x03", b"abcd\x00\x00", b"abcd\x00\x00\x00\x00\x00\x09u32"] {
             let error = Row::decode("t", row).unwrap_err();
             assert!(error.to_string().contains("\"t\""), "{error}");
         }

@@ -1,5 +1,6 @@
 //! Which index a table has over its leaves, and with which options a table is made.
 
+use crate::db::types::Types;
 use serde::Serialize;
 use std::fmt;
 
@@ -66,7 +67,7 @@ impl fmt::Display for Index {
 }
 
 /// Options of [`Database::table_with`](crate::Database::table_with). They concern the table's creation, and are ignored if
-/// it exists; a size that no leaf can have is refused in any case.
+/// it exists, but for its types; a size that no leaf can have is refused in any case.
 ///
 /// ```
 /// # fn main() -> foreshore::Result<()> {
@@ -79,10 +80,11 @@ impl fmt::Display for Index {
 /// assert_eq!(documents.leaf_bytes(), 32768);
 /// # Ok(()) }
 /// ```
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct TableOptions {
     pub(crate) index: Option<Index>,
     pub(crate) leaf_bytes: Option<usize>,
+    pub(crate) types: Option<Types>,
 }
 
 impl TableOptions {
@@ -136,6 +138,24 @@ impl TableOptions {
     /// ```
     pub fn leaf_bytes(mut self, bytes: usize) -> Self {
         self.leaf_bytes = Some(bytes);
+        self
+    }
+
+    /// Types of the table's rows: the table remembers them, and if it exists, with other ones, opening it fails. Byte tables have none
+    /// unless they are said; [`Database::table_with`](crate::Database::table_with) says those of its `Table`.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// use foreshore::{Error, TableOptions, Types};
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let of = |value| TableOptions::new().types(Types::named("String", value));
+    /// db.byte_table_with("ages", of("u32"))?;
+    /// assert!(matches!(db.byte_table_with("ages", of("String")), Err(Error::Argument(_))));
+    /// db.byte_table("ages")?; // who does not say takes the bytes as they are
+    /// # Ok(()) }
+    /// ```
+    pub fn types(mut self, types: Types) -> Self {
+        self.types = Some(types);
         self
     }
 }

@@ -37,11 +37,13 @@ mod stats;
 mod table;
 mod tables;
 mod ticket;
+mod trace;
 mod transact;
 mod transaction;
 mod transaction_bytes;
 mod transaction_range;
 mod transaction_table;
+mod types;
 mod upkeep;
 mod value_bytes;
 
@@ -78,6 +80,7 @@ pub use transaction::{Savepoint, Transaction};
 pub use transaction_bytes::TransactionBytes;
 pub use transaction_range::TransactionRange;
 pub use transaction_table::TransactionTable;
+pub use types::Types;
 
 /// An open database. Cheap to clone; usable from any thread. The last handle to go closes it; tables, snapshots, the iterators of both, and
 /// transactions count.
@@ -184,11 +187,12 @@ impl Database {
         Ok(Self { engines: Arc::new(Spread::new(&engine)), engine })
     }
 
-    /// The table `name` with typed keys and values, created if absent. The types are the caller's promise: they are
-    /// not stored, and rows that do not decode give [`Error::Encoding`](crate::Error::Encoding).
+    /// The table `name` with typed keys and values, created if absent. It remembers its [`Types`] from then on. (A table that was made as
+    /// a byte table has none: its types are the caller's promise, and rows that do not decode give
+    /// [`Error::Encoding`](crate::Error::Encoding).)
     ///
-    /// Errors: [`Error::Argument`](crate::Error::Argument) if the name is empty, or longer than a key may be; as [`ByteTable::put`] if
-    /// it is created.
+    /// Errors: [`Error::Argument`](crate::Error::Argument) if it has rows of other types, if the name is empty, or longer than a key may
+    /// be; as [`ByteTable::put`] if it is created.
     ///
     /// ```
     /// # fn main() -> foreshore::Result<()> {
@@ -199,13 +203,13 @@ impl Database {
     /// let again = db.table::<(String, u32), i16>("flights")?; // another handle to the same table
     /// assert_eq!(again.get(&("AA".to_string(), 428_u32))?, Some(-10));
     ///
-    /// let mistaken = db.table::<u64, String>("flights")?;
-    /// let row = mistaken.range(..).next().expect("there is a row");
-    /// assert!(matches!(row, Err(foreshore::Error::Encoding { .. })));
+    /// let mistaken = db.table::<u64, String>("flights");
+    /// let message = mistaken.unwrap_err().to_string();
+    /// assert!(message.contains("has keys of String,u32 and values of i16, and not keys of u64"), "{message}");
     /// # Ok(()) }
     /// ```
     pub fn table<K: Key, V: Value>(&self, name: &str) -> Result<Table<K, V>> {
-        self.byte_table(name).map(Table::new)
+        self.table_with(name, TableOptions::new())
     }
 
     /// [`Database::table`] with options.
@@ -221,7 +225,8 @@ impl Database {
     /// # Ok(()) }
     /// ```
     pub fn table_with<K: Key, V: Value>(&self, name: &str, options: TableOptions) -> Result<Table<K, V>> {
-        self.byte_table_with(name, options).map(Table::new)
+        let types = Types::of::<K, V>();
+        self.byte_table_with(name, options.types(types)).map(Table::new)
     }
 
     /// The table `name` with byte strings for keys and values, created if absent.
@@ -274,20 +279,23 @@ impl Database {
         self.engine.tables.existing(name).map(|tree| ByteTable::new(self.engine.clone(), tree))
     }
 
-    /// [`Database::existing_byte_table`] with types, which are the caller's promise as those of [`Database::table`].
+    /// [`Database::existing_byte_table`] with types.
+    ///
+    /// Errors: [`Error::Argument`](crate::Error::Argument) if its rows are of others.
     ///
     /// ```
     /// # fn main() -> foreshore::Result<()> {
     /// # let db = foreshore::Database::in_memory()?;
     /// db.table::<String, u32>("ports")?.put("SEA", &98158)?;
-    /// let ports = db.existing_table::<String, u32>("ports").expect("it was made");
+    /// let ports = db.existing_table::<String, u32>("ports")?.expect("it was made");
     /// assert_eq!(ports.get("SEA")?, Some(98158));
-    /// assert!(db.existing_table::<String, u32>("prots").is_none(), "and a slip of the pen makes none");
+    /// assert!(db.existing_table::<String, u32>("prots")?.is_none(), "and a slip of the pen makes none");
     /// assert_eq!(db.tables()?, ["ports"]);
     /// # Ok(()) }
     /// ```
-    pub fn existing_table<K: Key, V: Value>(&self, name: &str) -> Option<Table<K, V>> {
-        self.existing_byte_table(name).map(Table::new)
+    pub fn existing_table<K: Key, V: Value>(&self, name: &str) -> Result<Option<Table<K, V>>> {
+        let tree = self.engine.tables.existing_of_types(name, Types::of::<K, V>())?;
+        Ok(tree.map(|tree| Table::new(ByteTable::new(self.engine.clone(), tree))))
     }
 
     /// The names of all tables, in byte order.

@@ -11,6 +11,7 @@ use crate::core::Core;
 use crate::db::catalog::{self, CATALOG, HIGHEST, TEMPORARY};
 use crate::db::index::TableOptions;
 use crate::db::options::{Builder, ensure_leaf_size, largest_leaf, ring_suits};
+use crate::db::types::Types;
 use crate::error::{Error, Result};
 use crate::log::Durability;
 use crate::pool::Pool;
@@ -83,17 +84,19 @@ impl Tables {
         self.ensure_possible(name)?;
         options.leaf_bytes.map_or(Ok(()), ensure_leaf_size)?;
         if let Some(tree) = self.existing(name) {
-            return Ok(tree);
+            return of_types(tree, options.types);
         }
         let _one_at_a_time = lock_or_wait(&self.changing);
         if let Some(tree) = self.existing(name) {
-            return Ok(tree); // somebody was quicker
+            return of_types(tree, options.types); // somebody was quicker
         }
         let pool = self.pool_for(options.leaf_bytes)?;
         let id = self.fresh_table_id()?;
         let index = options.index.unwrap_or(self.options.index);
-        let tree = Arc::new(Tree::create(&self.core, pool, id, name.to_string(), index)?);
-        let row = self.put_row(name, catalog::Row { id, index, chunks: None }, &tree)?;
+        let mut tree = Tree::create(&self.core, pool, id, name.to_string(), index)?;
+        tree.types = options.types;
+        let row = self.put_row(name, catalog::Row::of(&tree), &tree)?;
+        let tree = Arc::new(tree);
         self.core.log.commit(row, self.options.durability)?;
         self.known.write().insert(name.to_string(), tree.clone());
         Ok(tree)
@@ -116,6 +119,13 @@ impl Tables {
     /// The table `name`, if there is one.
     pub fn existing(&self, name: &str) -> Option<Arc<Tree>> {
         self.known.read().get(name).cloned()
+    }
+
+    /// The same, of these types.
+    ///
+    /// Errors: as [`of_types`].
+    pub fn existing_of_types(&self, name: &str, types: Types) -> Result<Option<Arc<Tree>>> {
+        self.existing(name).map(|tree| of_types(tree, Some(types))).transpose()
     }
 
     /// The pool for a new table with leaves of this size.
@@ -149,7 +159,7 @@ impl Tables {
         }
         let id = self.fresh_table_id()?;
         let chunks = Tree::create_for_chunks(&self.core, id, tree.name())?;
-        let row = catalog::Row { id: tree.id, index: tree.index_kind(), chunks: Some(id) };
+        let row = catalog::Row { chunks: Some(id), ..catalog::Row::of(tree) };
         self.put_row(tree.name(), row, &chunks)?;
         tree.chunks.get_or_init(|| Arc::new(chunks));
         Ok(())
@@ -208,8 +218,7 @@ impl Tables {
     fn move_row(&self, tree: &Tree, from: &str, to: &str) -> Result<Lsn> {
         // Who makes the hidden table puts the row under the name that the table has, and must not bring the old one back.
         let _none_makes_chunks = lock_or_wait(&tree.making_chunks);
-        let chunks = tree.chunks.get().map(|chunks| chunks.id);
-        let row = catalog::Row { id: tree.id, index: tree.index_kind(), chunks }.encode();
+        let row = catalog::Row::of(tree).encode();
         let (_, end) = self.core.in_own_transaction(PATIENCE, |txn| {
             // In this order: wherever the log ends, the table has a name (`Contents::take_other_names`).
             self.catalog.write(txn, to.as_bytes(), Intent::Put(&row))?;
@@ -263,6 +272,20 @@ impl Tables {
         let _none_is_dropped = lock_or_wait(&self.dropping);
         let _none_is_created_or_renamed = lock_or_wait(&self.changing);
         look(&mut self.known.read().values())
+    }
+}
+
+/// The table, if its rows are of these types, as far as that is known.
+///
+/// Errors: [`Error::Argument`] says of which types they are.
+fn of_types(tree: Arc<Tree>, asked: Option<Types>) -> Result<Arc<Tree>> {
+    match (&tree.types, asked) {
+        (Some(types), Some(asked)) if !asked.suit(types) => Err(Error::Argument(format!(
+            "table {:?} has {types}, and not {asked}: open it with the types that it has, or as a byte table; rows of other types \
+             go into another table",
+            tree.name()
+        ))),
+        _ => Ok(tree),
     }
 }
 
@@ -499,7 +522,7 @@ mod tests {
             table.put(b"k", &LARGE).unwrap();
             let Tables { core, catalog, .. } = &db.engine.tables;
             let (tree, chunks) = (&table.tree, table.tree.chunks.get().unwrap());
-            let row = catalog::Row { id: tree.id, index: tree.index_kind(), chunks: Some(chunks.id) };
+            let row = catalog::Row { chunks: Some(chunks.id), ..catalog::Row::of(tree) };
             let mut txn = Txn::begin(core.clone().into(), PATIENCE, Lsn::ZERO).unwrap();
             catalog.write(&mut txn, b"after", Intent::Put(&row.encode())).unwrap();
             if is_removed {

@@ -361,7 +361,8 @@ fn open_trees(
             row.chunks.map_or(Ok(()), |id| ensure_first_leaf(core, &mut leaves, id, true))?;
         }
         let index = leaves.take_index(row.id, &name, row.index)?;
-        let tree = open(row.id, name, index)?;
+        let mut tree = open(row.id, name, index)?;
+        tree.types = row.types;
         if let Some(id) = row.chunks {
             let (_, index) = leaves.take_index(id, tree.name(), Index::default())?;
             let chunks = Tree::of_chunks(core.clone(), id, tree.name(), index);

@@ -90,7 +90,7 @@ fn give_names(catalog: &Arc<Tree>, contents: &mut Contents, nameless: &Nameless)
         nameless.iter().filter_map(|(id, traces)| Some((*id, hidden_of(traces, nameless)?))).collect();
     for (&id, traces) in nameless {
         if traces.has_rows && hidden.values().all(|hidden| *hidden != id) {
-            let row = Row { id, index: Index::default(), chunks: hidden.get(&id).copied() };
+            let row = Row { id, index: Index::default(), chunks: hidden.get(&id).copied(), types: None };
             let name = free_name(contents, id);
             catalog.put_unversioned(name.as_bytes(), &row.encode())?;
             contents.tables.insert(name, row);

@@ -64,7 +64,7 @@ mod write;
 
 use crate::blob::VALUE_BYTES_MAX;
 use crate::core::Core;
-use crate::db::Index;
+use crate::db::{Index, Types};
 use crate::error::{Error, Result};
 use crate::leaf::Limits;
 use crate::pool::Pool;
@@ -117,6 +117,8 @@ pub(crate) struct Tree {
     pub making_chunks: Mutex<()>,
     /// Is it such a hidden table?
     pub holds_chunks: bool,
+    /// Those that it was made with.
+    pub types: Option<Types>,
 }
 
 fn name_of_chunks(owner: &str) -> String {
@@ -143,6 +145,7 @@ impl Tree {
             chunks: OnceLock::new(),
             making_chunks: Mutex::new(()),
             holds_chunks: false,
+            types: None,
         }
     }
 

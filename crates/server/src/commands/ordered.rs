@@ -209,9 +209,9 @@ impl Kind {
 
     /// How a table is made that is not there yet.
     fn options(&self) -> TableOptions {
-        let options = TableOptions::new();
-        let options = self.index.map_or(options, |index| options.index(index));
-        self.leaf_bytes.map_or(options, |bytes| options.leaf_bytes(bytes))
+        let usual = TableOptions::new();
+        let options = self.index.into_iter().fold(usual, TableOptions::index);
+        self.leaf_bytes.into_iter().fold(options, TableOptions::leaf_bytes)
     }
 
     /// A table that was there stays what it is; the client should know if that is not what it asked for.
