@@ -95,7 +95,16 @@ impl Pin {
 mod std_epoch {
     pub use crossbeam_epoch::Guard;
     use crossbeam_epoch::{Collector, LocalHandle};
+    use std::cell::Cell;
+    use std::ptr::NonNull;
     use std::sync::LazyLock;
+
+    /// So much of what a thread retires it collects after. Its pins alone would collect 512 things in 128 of them, and a pin may last while
+    /// thousands are retired.
+    const RETIRED_BETWEEN_COLLECTS: u8 = 64;
+
+    /// Stands for a number of those while they are collected.
+    const COLLECTS: u8 = u8::MAX;
 
     /// Our own, not the default one of the process: every 128th pin of a thread runs what anybody has retired with the same collector.
     /// With ours that is memory to give back. What others retire may do whatever it likes, which must not be while we, or who asks us,
@@ -116,13 +125,39 @@ mod std_epoch {
 
     #[inline]
     fn with_handle<R>(ask: impl Fn(&LocalHandle) -> R) -> R {
-        // A thread that is ending has no handle any more.
-        HANDLE.try_with(&ask).unwrap_or_else(|_| ask(&COLLECTOR.register()))
+        HANDLE.try_with(&ask).unwrap_or_else(|_| ask_late(ask))
+    }
+
+    /// A thread that is ending has no handle any more. The first pin of a new one collects, and what is freed may pin (a layer goes through
+    /// its entries): by the same handle, or that would collect the rest in its turn, and so on.
+    #[cold]
+    fn ask_late<R>(ask: impl Fn(&LocalHandle) -> R) -> R {
+        thread_local!(static ASKED: Cell<Option<NonNull<LocalHandle>>> = const { Cell::new(None) });
+        if let Some(asked) = ASKED.get() {
+            // SAFETY: it lives below, on this thread's stack, until there is none again.
+            return ask(unsafe { asked.as_ref() });
+        }
+        let handle = COLLECTOR.register();
+        ASKED.set(Some(NonNull::from(&handle)));
+        let told = ask(&handle);
+        ASKED.set(None);
+        told
     }
 
     pub fn defer(guard: &Guard, free: impl FnOnce() + Send + 'static) {
+        thread_local!(static RETIRED: Cell<u8> = const { Cell::new(0) });
         // SAFETY: the closure owns addresses only, and may run on any thread.
         unsafe { guard.defer_unchecked(free) }
+        match RETIRED.get() {
+            // What is freed meanwhile may retire something, and leaves it to others to collect.
+            COLLECTS => {}
+            RETIRED_BETWEEN_COLLECTS => {
+                RETIRED.set(COLLECTS);
+                guard.flush();
+                RETIRED.set(1);
+            }
+            so_many => RETIRED.set(so_many + 1),
+        }
     }
 
     pub fn hand_over(guard: &Guard) {

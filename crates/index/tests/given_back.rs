@@ -3,7 +3,9 @@
 
 use foreshore_index::{ByteMap, CsbByteMap, O2ByteMap};
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::thread;
 
 struct Counting;
 
@@ -32,6 +34,65 @@ fn long_keys_are_given_back() {
     clear_gives_them_back();
     who_removed_a_few_of_megabytes_keeps_hardly_any();
     who_changes_values_of_long_keys_keeps_hardly_any();
+    who_does_much_under_one_pin_keeps_it_no_longer();
+    who_removes_what_he_sees_keeps_it_no_longer();
+    threads_end_while_layers_wait();
+}
+
+/// However much is retired within one pin: when it is gone, others get that back with what they retire.
+fn who_does_much_under_one_pin_keeps_it_no_longer() {
+    let map = ByteMap::<64>::new();
+    let keys: Vec<_> = (0..10).map(|i| format!("{i:03}{}", "x".repeat(3900)).into_bytes()).collect();
+    let batch = || {
+        let pinned = map.pin();
+        for key in keys.iter().cycle().take(1000) {
+            pinned.insert(key, 1);
+            pinned.remove(key);
+        }
+    };
+    keeps_hardly_any("a pin", batch);
+}
+
+fn who_removes_what_he_sees_keeps_it_no_longer() {
+    let map = ByteMap::<64>::new();
+    let sweep = || {
+        let keys: Vec<_> = (0..1000).map(|i| format!("{i:04}{}", "x".repeat(1000)).into_bytes()).collect();
+        keys.iter().for_each(|key| _ = map.insert(key, 1));
+        (&map).into_iter().for_each(|(key, _)| _ = map.remove(&key));
+    };
+    keeps_hardly_any("a sweep", sweep);
+}
+
+/// Twenty times as much is retired as may be kept.
+fn keeps_hardly_any(what: &str, batch: impl Fn()) {
+    batch();
+    let before = LIVE_BYTES.load(Relaxed);
+    (0..100).for_each(|_| batch());
+    let more = LIVE_BYTES.load(Relaxed).saturating_sub(before);
+    assert!(more < 20 << 20, "{what} keeps {more} bytes more and more");
+}
+
+/// What has been retired meanwhile may be freed by a thread that ends. A layer pins as it goes; each on top of the one before, they would
+/// not fit on its stack.
+fn threads_end_while_layers_wait() {
+    const LAYERS: u64 = 5000;
+    static MAP: LazyLock<CsbByteMap<4, 1>> = LazyLock::new(CsbByteMap::new);
+    let key = |i: u64, end| format!("{i:015}{end}");
+    let other = O2ByteMap::<8>::new();
+    other.insert(b"key", 1);
+    for i in 0..LAYERS {
+        MAP.insert(key(i, 'a').as_bytes(), i);
+        MAP.insert(key(i, 'b').as_bytes(), i);
+    }
+    let iterator = other.iter();
+    for i in 0..LAYERS {
+        MAP.remove(key(i, 'a').as_bytes());
+        MAP.remove(key(i, 'b').as_bytes());
+    }
+    drop(iterator);
+    for pins in [1, 1, 1, 128] {
+        thread::spawn(move || (0..pins).for_each(|_| assert_eq!(MAP.get(b"a"), None))).join().unwrap();
+    }
 }
 
 fn clear_gives_them_back() {
