@@ -219,7 +219,7 @@ pub enum Shape {
 impl Shape {
     /// The shape of the table aimed at.
     ///
-    /// Errors: usage, if types are said of a table that `load` has made.
+    /// Errors: usage, if types are said of a table that `load` has made, or others than a table remembers.
     pub fn of(db: &Database, target: &Target) -> Outcome<Self> {
         if target.hex {
             return Ok(Self::Hex);
@@ -231,8 +231,15 @@ impl Shape {
             ))),
             (Self::Text, said) => {
                 let table = db.existing_byte_table(&target.table);
-                let remembered = || table.as_ref()?.types().and_then(Typed::remembered);
-                Ok(said.or_else(remembered).map_or(Self::Text, Self::Typed))
+                match (said, table.as_ref().and_then(ByteTable::types)) {
+                    (Some(said), Some(types)) if !said.is_like(types) => Err(Failure::usage(format!(
+                        "table {:?} has {types}: leave out --key-type and --value-type (.types in the shell)",
+                        target.table
+                    ))),
+                    (Some(said), _) => Ok(Self::Typed(said)),
+                    (None, Some(types)) => Ok(Self::Typed(Typed::remembered(types))),
+                    (None, None) => Ok(Self::Text),
+                }
             }
             (shape, _) => Ok(shape),
         }

@@ -145,6 +145,11 @@ impl Schema {
                 )),
             });
         }
+        if let Some(types) = db.existing_byte_table(table).as_ref().and_then(ByteTable::types) {
+            return Err(Failure::usage(format!(
+                "table {table:?} is a program's, with {types}; load this file into another table"
+            )));
+        }
         let json = serde_json::to_vec(self).map_err(std::io::Error::from)?;
         Self::store(db, table, &json)
     }

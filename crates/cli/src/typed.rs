@@ -3,6 +3,7 @@
 //! Why: a `Table<K, V>` encodes its rows. Its types are those that the table remembers, or that somebody says who reads or writes rows by
 //! hand. Tuples are CSV lines, as the keys are that `load` makes. A struct, or a tuple in a tuple, is encoded as all its parts one after
 //! the other, so it is spelled so, too. What is optional is shown as `null` or what it is, a list in brackets; neither can be given.
+//! Keys with such parts, or with others that have no text, are shown as bytes.
 
 use crate::failure::{Failure, Outcome};
 use crate::schema::{parse_fields, to_csv};
@@ -47,15 +48,25 @@ pub struct Typed {
 }
 
 impl Typed {
-    /// As the table remembers it, if its keys can be spelled.
-    pub fn remembered(types: &foreshore::Types) -> Option<Self> {
-        let key = Type::named(types.key()).ok().filter(Type::is_plain)?;
-        Some(Self { key, value: Type::named(types.value()).ok() })
+    /// As a table remembers it.
+    pub fn remembered(types: &foreshore::Types) -> Self {
+        let key = Type::named(types.key()).unwrap_or_else(|_| Type(vec![Part::Unknown(types.key().into())]));
+        Self { key, value: Type::named(types.value()).ok() }
     }
 
     /// What a table made for such rows is to remember.
     pub fn types(&self) -> Option<foreshore::Types> {
-        Some(foreshore::Types::named(&self.key.in_rust(), &self.value.as_ref()?.in_rust()))
+        Some(self.types_with(&self.value.as_ref()?.in_rust()))
+    }
+
+    /// Is a table, which remembers these types, said to have them?
+    pub fn is_like(&self, types: &foreshore::Types) -> bool {
+        let value = self.value.as_ref().map(Type::in_rust);
+        types.suit(&self.types_with(value.as_deref().unwrap_or(types.value())))
+    }
+
+    fn types_with(&self, value: &str) -> foreshore::Types {
+        foreshore::Types::named(&self.key.in_rust(), value)
     }
 
     /// The value that was given.
@@ -105,12 +116,13 @@ impl Typed {
     pub fn shown(&self, key: &[u8], value: &[u8]) -> Outcome<(Vec<u8>, Vec<u8>)> {
         let spelled = self.key.shown_key(key)?;
         let value = self.shown_value(value).map_err(|failure| {
+            let told = shortened(&for_people(&spelled));
             failure.note(format!(
-                "it is the value of {spelled}; `rm --hex` removes the row, whose key is {}",
+                "it is the value of {told}; `rm --hex` removes the row, whose key is {}",
                 hex(key)
             ))
         })?;
-        Ok((spelled.into(), value))
+        Ok((spelled, value))
     }
 }
 
@@ -124,25 +136,33 @@ enum Part {
     Plain(Plain),
     Optional(Type),
     List(Type),
+    /// What a table calls so.
+    Unknown(String),
 }
+
+/// So deep may types be nested: values are read as deep, on the stack.
+const DEPTH_MAX: usize = 100;
 
 impl Type {
     /// The type that is called so.
     pub fn named(names: &str) -> Result<Self, String> {
+        Self::nested(names, 0)
+    }
+
+    fn nested(names: &str, depth: usize) -> Result<Self, String> {
+        if depth > DEPTH_MAX {
+            return Err(format!("types are nested at most {DEPTH_MAX} deep"));
+        }
         if matches!(names, "" | "()") {
             return Ok(Self(Vec::new()));
         }
-        outer_parts(names).into_iter().map(Part::named).collect::<Result<_, _>>().map(Self)
+        let parts = outer_parts(names).into_iter().map(|name| Part::named(name, depth));
+        parts.collect::<Result<_, _>>().map(Self)
     }
 
     /// What parts can be.
     pub fn names() -> impl Iterator<Item = &'static str> {
         PLAIN.iter().map(|part| part.name)
-    }
-
-    /// Can its text be given?
-    fn is_plain(&self) -> bool {
-        self.0.iter().all(|part| matches!(part, Part::Plain(_)))
     }
 
     /// As Rust calls it.
@@ -194,11 +214,16 @@ impl Type {
         }
     }
 
-    pub fn shown_key(&self, bytes: &[u8]) -> Outcome<String> {
+    /// The text of a key; its bytes, if there is none.
+    pub fn shown_key(&self, bytes: &[u8]) -> Outcome<Vec<u8>> {
         let mut reader = memcomparable::Deserializer::new(Endless::new(bytes));
-        let fields = self.0.iter().map(|part| part.shown_key(&mut reader)).collect::<Result<Vec<_>, _>>();
-        let fields = reader.into_inner().whole(fields);
-        fields.map(|fields| self.joined(&fields)).map_err(|why| self.unlike("key", bytes, &why))
+        let mut fields = Vec::with_capacity(self.0.len());
+        for part in &self.0 {
+            let Part::Plain(part) = part else { return Ok(bytes.to_vec()) };
+            fields.push((part.read_key)(&mut reader));
+        }
+        let fields = reader.into_inner().whole(fields.into_iter().collect::<Result<Vec<_>, _>>());
+        fields.map(|fields| self.joined(&fields).into()).map_err(|why| self.unlike("key", bytes, &why))
     }
 
     fn shown_value(&self, bytes: &[u8]) -> Outcome<String> {
@@ -212,22 +237,25 @@ impl Type {
 
     /// The text of each part of a value, and what is behind it.
     fn shown_fields<'a>(&self, mut bytes: &'a [u8]) -> postcard::Result<(Vec<String>, &'a [u8])> {
-        let mut fields = Vec::with_capacity(self.0.len());
-        for part in &self.0 {
-            let (field, rest) = part.shown_value(bytes)?;
-            fields.push(field);
-            bytes = rest;
+        let mut fields = vec![String::new(); self.0.len()];
+        for (part, field) in self.0.iter().zip(&mut fields) {
+            bytes = part.show_value(bytes, field)?;
         }
         Ok((fields, bytes))
     }
 
     /// The same within another one.
-    fn shown_within<'a>(&self, bytes: &'a [u8]) -> postcard::Result<(String, &'a [u8])> {
-        let (fields, rest) = self.shown_fields(bytes)?;
-        Ok(match &fields[..] {
-            [only] => (only.clone(), rest),
-            _ => (format!("({})", fields.join(",")), rest),
-        })
+    fn show_within<'a>(&self, mut bytes: &'a [u8], out: &mut String) -> postcard::Result<&'a [u8]> {
+        if let [only] = &self.0[..] {
+            return only.show_value(bytes, out);
+        }
+        out.push('(');
+        for (n, part) in self.0.iter().enumerate() {
+            out.push_str(if n > 0 { "," } else { "" });
+            bytes = part.show_value(bytes, out)?;
+        }
+        out.push(')');
+        Ok(bytes)
     }
 
     /// The parts that `text` spells: where there is only one it is all of it, commas and quotes included.
@@ -315,12 +343,15 @@ fn outer_parts(names: &str) -> Vec<&str> {
 }
 
 impl Part {
-    fn named(name: &str) -> Result<Self, String> {
+    fn named(name: &str, depth: usize) -> Result<Self, String> {
         let name = name.trim();
         if let Some(plain) = PLAIN.iter().find(|plain| plain.name == name) {
             return Ok(Self::Plain(*plain));
         }
-        let within = |outer: &str| name.strip_prefix(outer)?.strip_suffix('>').map(Type::named);
+        let within = |outer: &str| {
+            let inner = name.strip_prefix(outer)?.strip_suffix('>')?;
+            Some(Type::nested(inner, depth + 1))
+        };
         match (within("Option<"), within("Vec<")) {
             (Some(inner), _) => inner.map(Self::Optional),
             // So many of nothing as any number says would take for ever to show.
@@ -342,39 +373,32 @@ impl Part {
             Self::Plain(plain) => name(plain).into(),
             Self::Optional(inner) => format!("Option<{}>", inner.spelled(name)),
             Self::List(inner) => format!("Vec<{}>", inner.spelled(name)),
+            Self::Unknown(name) => name.clone(),
         }
     }
 
-    fn shown_key(
-        &self,
-        reader: &mut memcomparable::Deserializer<Endless<'_>>,
-    ) -> memcomparable::Result<String> {
+    /// Appends the text of a part that begins here; returns the bytes behind it. Each element of a list takes a byte at least.
+    fn show_value<'a>(&self, bytes: &'a [u8], out: &mut String) -> postcard::Result<&'a [u8]> {
         match self {
-            Self::Plain(plain) => (plain.read_key)(reader),
-            Self::Optional(_) | Self::List(_) => {
-                Err(memcomparable::Error::NotSupported("optional parts and lists are shown of values only"))
-            }
-        }
-    }
-
-    /// The text of a part that begins here, and the bytes behind it. Each element of a list takes a byte at least.
-    fn shown_value<'a>(&self, bytes: &'a [u8]) -> postcard::Result<(String, &'a [u8])> {
-        match self {
-            Self::Plain(plain) => (plain.read_value)(bytes),
+            Self::Plain(plain) => (plain.show_value)(bytes, out),
             Self::Optional(inner) => match postcard::take_from_bytes::<Option<()>>(bytes)? {
-                (None, rest) => Ok(("null".into(), rest)),
-                (Some(()), rest) => inner.shown_within(rest),
+                (None, rest) => {
+                    out.push_str("null");
+                    Ok(rest)
+                }
+                (Some(()), rest) => inner.show_within(rest, out),
             },
             Self::List(inner) => {
                 let (len, mut rest) = postcard::take_from_bytes::<u64>(bytes)?;
-                let mut elements = Vec::new();
-                for _ in 0..len {
-                    let (element, behind) = inner.shown_within(rest)?;
-                    elements.push(element);
-                    rest = behind;
+                out.push('[');
+                for n in 0..len {
+                    out.push_str(if n > 0 { "," } else { "" });
+                    rest = inner.show_within(rest, out)?;
                 }
-                Ok((format!("[{}]", elements.join(",")), rest))
+                out.push(']');
+                Ok(rest)
             }
+            Self::Unknown(_) => Err(postcard::Error::WontImplement), // values without a text are shown as bytes
         }
     }
 }
@@ -387,7 +411,7 @@ struct Plain {
     write_key: Write,
     write_value: Write,
     read_key: for<'a> fn(&mut memcomparable::Deserializer<Endless<'a>>) -> memcomparable::Result<String>,
-    read_value: ReadValue,
+    show_value: ShowValue,
     /// The keys that begin with a text, if that is not the keys that are it.
     beginning: Option<fn(&str) -> Outcome<RawBounds>>,
 }
@@ -395,30 +419,31 @@ struct Plain {
 /// Appends what a text spells, or tells what is wrong with it.
 type Write = fn(&str, &mut Vec<u8>) -> Result<(), String>;
 
-/// The text of the value that begins here, and the bytes behind it.
-type ReadValue = for<'a> fn(&'a [u8]) -> postcard::Result<(String, &'a [u8])>;
+/// Appends the text of the value that begins here; returns the bytes behind it.
+type ShowValue = for<'a> fn(&'a [u8], &mut String) -> postcard::Result<&'a [u8]>;
 
 /// As Rust calls them, and as Python does.
-const PLAIN: [Plain; 20] = [
+const PLAIN: [Plain; 21] = [
     part::<bool>("bool"),
     part::<char>("char"),
     part::<u8>("u8"),
-    part::<u16>("u16"),
-    part::<u32>("u32"),
-    part::<u64>("u64"),
+    wide::<u16, u128>("u16"),
+    wide::<u32, u128>("u32"),
+    wide::<u64, u128>("u64"),
     part::<u128>("u128"),
     part::<i8>("i8"),
-    part::<i16>("i16"),
-    part::<i32>("i32"),
-    part::<i64>("i64"),
+    wide::<i16, i128>("i16"),
+    wide::<i32, i128>("i32"),
+    wide::<i64, i128>("i64"),
     part::<i128>("i128"),
     part::<f32>("f32"),
     part::<f64>("f64"),
     string("String"),
     bytes("Vec<u8>"),
+    Plain { show_value: show::<Bytes>, write_value: write_value::<Bytes>, ..string("ByteBuf") },
     Plain { in_rust: "String", ..string("str") },
     Plain { in_rust: "Vec<u8>", ..bytes("bytes") },
-    Plain { in_rust: "i64", ..part::<i64>("int") },
+    Plain { in_rust: "i64", ..wide::<i64, i128>("int") },
     Plain { in_rust: "f64", ..part::<f64>("float") },
 ];
 
@@ -442,17 +467,27 @@ const fn part<T: Spelled>(name: &'static str) -> Plain {
             let part: T = parsed(text)?;
             part.serialize(&mut memcomparable::Serializer::new(bytes)).map_err(|e| e.to_string())
         },
-        write_value: |text, bytes| {
-            bytes.extend(postcard::to_stdvec(&parsed::<T>(text)?).map_err(|e| e.to_string())?);
-            Ok(())
-        },
+        write_value: write_value::<T>,
         read_key: |reader| T::deserialize(reader).map(|part| part.to_string()),
-        read_value: |bytes| {
-            let (part, rest) = postcard::take_from_bytes::<T>(bytes)?;
-            Ok((part.to_string(), rest))
-        },
+        show_value: show::<T>,
         beginning: None,
     }
+}
+
+/// A number whose values are written as those of a wider type are, which some rows may be of by now.
+const fn wide<T: Spelled, W: Spelled>(name: &'static str) -> Plain {
+    Plain { show_value: show::<W>, ..part::<T>(name) }
+}
+
+fn write_value<T: Spelled>(text: &str, bytes: &mut Vec<u8>) -> Result<(), String> {
+    bytes.extend(postcard::to_stdvec(&parsed::<T>(text)?).map_err(|e| e.to_string())?);
+    Ok(())
+}
+
+fn show<'a, T: Spelled>(bytes: &'a [u8], out: &mut String) -> postcard::Result<&'a [u8]> {
+    let (part, rest) = postcard::take_from_bytes::<T>(bytes)?;
+    out.push_str(&part.to_string());
+    Ok(rest)
 }
 
 /// What has a text that is read back.
@@ -543,11 +578,11 @@ mod tests {
         /// Bytes of another type are an error or a text, which is written so. (Of strings only if their padding is zeros.)
         #[test]
         fn other_bytes_are_errors(bytes: Vec<u8>) {
-            for part in PLAIN.iter().filter(|part| !matches!(part.name, "str" | "String")) {
+            for part in PLAIN.iter().filter(|part| !matches!(part.name, "str" | "String" | "ByteBuf")) {
                 let one = Type::named(part.name).unwrap();
                 if let Ok(text) = one.shown_key(&bytes) {
-                    let again = one.key(&text).unwrap();
-                    prop_assert!(again == bytes || part.name.starts_with('f'), "{one}: {bytes:?}, {text}");
+                    let again = one.key(&String::from_utf8(text).unwrap()).unwrap();
+                    prop_assert!(again == bytes || part.name.starts_with('f'), "{one}: {bytes:?}");
                 }
                 _ = one.shown_value(&bytes);
             }
@@ -563,6 +598,28 @@ mod tests {
         comes_back("bytes", &b"\xff\0".to_vec(), "0xff00");
         comes_back("bytes", &b"0x".to_vec(), "0x3078");
         comes_back("bytes", &Vec::<u8>::new(), "");
+    }
+
+    /// A key of bytes that `serde_bytes` writes is written as a string, and a value as a list.
+    #[test]
+    fn byte_bufs_are_texts_or_digits() {
+        let one = Type::named("ByteBuf").unwrap();
+        let key = memcomparable::to_vec(&"ada").unwrap();
+        assert_eq!((one.key("ada").unwrap(), one.shown_key(&key).unwrap()), (key, b"ada".to_vec()));
+        let value = postcard::to_stdvec(&b"\xff\0".to_vec()).unwrap();
+        assert_eq!(
+            (one.value("0xff00").unwrap(), one.shown_value(&value).unwrap()),
+            (value, "0xff00".to_string())
+        );
+    }
+
+    /// Whatever nesting is asked for, there is a stack for it.
+    #[test]
+    fn nesting_has_an_end() {
+        let nested =
+            |depth: usize| Type::named(&format!("{}u8{}", "Option<".repeat(depth), ">".repeat(depth)));
+        assert!(nested(100).is_ok());
+        assert!(nested(100_000).unwrap_err().contains("at most 100 deep"));
     }
 
     #[test]

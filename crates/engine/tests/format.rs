@@ -8,13 +8,13 @@
 mod common;
 
 use common::{key, tiny};
-use foreshore::{Database, Durability, Error, Index, Snapshot, TableOptions};
+use foreshore::{Database, Durability, Error, Index, Snapshot, TableOptions, Types};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The format that this code writes.
-const FORMAT: u32 = 5;
+const FORMAT: u32 = 6;
 const INDEXES: [(&str, Index); 3] = [("bplus", Index::BPlus), ("csb", Index::CsbPlus), ("o2", Index::O2)];
 
 type Files = BTreeMap<String, Vec<u8>>;
@@ -51,6 +51,7 @@ fn fill(db: &Database) {
     }
     let table = db.byte_table("large").unwrap();
     LARGE.iter().for_each(|(key, len)| table.put(key.as_bytes(), &large(*len)).unwrap());
+    db.table::<(u32, String), u64>("typed").unwrap().put(&(7, "a".into()), &9).unwrap();
     let prepared = db.begin().unwrap();
     let rows = [("prepared 1", "perhaps"), ("prepared 2", "perhaps"), ("prepared 3", "perhaps")];
     prepared.bytes(&db.byte_table("bplus").unwrap()).put_many(&rows).unwrap();
@@ -111,7 +112,7 @@ fn every_format_opens_or_is_refused_by_name() {
 }
 
 fn look(db: &Database) {
-    assert_eq!(db.tables().unwrap(), ["bplus", "csb", "large", "o2"]);
+    assert_eq!(db.tables().unwrap(), ["bplus", "csb", "large", "o2", "typed"]);
     assert_eq!(db.recover(), [b"voucher"]);
     db.rollback_prepared("voucher").unwrap();
     for (name, index) in INDEXES {
@@ -122,6 +123,9 @@ fn look(db: &Database) {
     LARGE
         .iter()
         .for_each(|(key, len)| assert!(of_large.get(key.as_bytes()).unwrap() == Some(large(*len)), "{key}"));
+    assert_eq!(db.byte_table("typed").unwrap().types(), Some(&Types::named("u32,String", "u64")));
+    let typed = db.table::<(u32, String), u64>("typed").unwrap();
+    assert_eq!(typed.get(&(7, "a".into())).unwrap(), Some(9));
     let report = db.check().unwrap();
     assert_eq!(report.stray_pages, 0);
     // It goes on as a database of today.

@@ -46,6 +46,8 @@ use serde::{Serialize, de::DeserializeOwned};
 /// field is left out always (`skip`) is not noticed.
 /// Nor is a map, or an enum of more than 256 variants: putting one of the others panics. Keys own what they hold, and so do values:
 /// `String`, not `&str`, though that will do to look one up.
+///
+/// Opening a table reads one from made-up parts, to see of what it consists ([`Types::of`](crate::Types::of)).
 pub trait Key: Serialize + DeserializeOwned {}
 impl<T: Serialize + DeserializeOwned> Key for T {}
 
@@ -81,8 +83,9 @@ impl<T: Serialize + DeserializeOwned> Key for T {}
 ///
 /// Rows outlive the program that wrote them. What may be changed of their type: all names; an enum may get more variants behind the
 /// others; a `u16` may become a `u32` or a `u64`, an `i16` an `i32` or an `i64`. Whatever else is changed makes another type, also
-/// by a new field with `#[serde(default)]`: it reads old rows as nonsense or not at all. Where more will change, an enum of
-/// versions helps.
+/// by a new field with `#[serde(default)]`: it reads old rows as nonsense or not at all, so a table that remembers its
+/// [`Types`](crate::Types) is not opened with it, as far as can be told: of an enum only the first variant is compared. Where more will
+/// change, an enum of versions helps. (Who goes back to a narrower integer gets an [`Error::Encoding`] where it is too narrow.)
 pub trait Value: Serialize + DeserializeOwned {}
 impl<T: Serialize + DeserializeOwned> Value for T {}
 

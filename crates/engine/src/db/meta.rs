@@ -22,7 +22,7 @@ pub(crate) const LOCK: &str = "LOCK";
 const CREATING: &str = "FORESHORE.creating";
 pub(crate) const UNFINISHED_BACKUP: &str = "FORESHORE.backup";
 const MAGIC: &[u8; 16] = b"Foreshore store\n";
-const FORMAT: u32 = 5;
+const FORMAT: u32 = 6;
 const BYTES: usize = 48;
 
 /// What is fixed when a database is created.

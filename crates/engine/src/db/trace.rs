@@ -9,6 +9,7 @@ use serde::de::{
     SeqAccess, VariantAccess, Visitor, value::U32Deserializer,
 };
 use std::fmt::{self, Display};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// So deep may types lie in each other.
 const DEPTH_MAX: usize = 8;
@@ -19,7 +20,9 @@ const BYTES_MAX: usize = 256;
 /// What `T` reads, from a format that people read (`human`: keys are in one) or another.
 pub(super) fn traced<T: DeserializeOwned>(human: bool) -> String {
     let mut trace = Trace { text: String::new(), depth: 0, human };
-    if T::deserialize(&mut trace).is_err() {
+    // It has never met such a value, and may panic; what it was doing then is given up.
+    let read = catch_unwind(AssertUnwindSafe(|| T::deserialize(&mut trace).map(drop)));
+    if !matches!(read, Ok(Ok(()))) {
         trace.text.push('…');
     }
     trace.text

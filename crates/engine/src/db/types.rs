@@ -53,8 +53,9 @@ pub struct Types {
 }
 
 impl Types {
-    /// Those of a [`Table<K, V>`](crate::Table). Where a type does not say of what it consists, as one that reads itself from a text, the
-    /// text ends in `…`.
+    /// Those of a [`Table<K, V>`](crate::Table). A type says of what it consists only as it is read, so each is read from what nobody has
+    /// written: numbers are 1, texts empty, lists have one element, options something, enums their first variant. Where it refuses that,
+    /// as one that reads itself from a text, or panics, the text ends in `…`.
     pub fn of<K: Key, V: Value>() -> Self {
         Self::named(&traced::<K>(true), &traced::<V>(false))
     }
@@ -84,8 +85,16 @@ impl Types {
         &self.value
     }
 
-    /// Are rows of these types written as rows of the others are? An integer in a value may be wider: it is written the same.
-    pub(crate) fn suit(&self, others: &Self) -> bool {
+    /// Are rows of these types written as rows of the others are, as far as both are known? Integers in values, from 16 bits on, are
+    /// written alike whatever their width.
+    ///
+    /// ```
+    /// use foreshore::Types;
+    /// assert!(Types::named("u32", "u16,Vec<u8>").suit(&Types::named("u32", "u64,ByteBuf")));
+    /// assert!(!Types::named("u32", "u16").suit(&Types::named("u64", "u16")));
+    /// assert!(Types::named("u32", "enum<…").suit(&Types::named("u32", "enum<String>,u8")));
+    /// ```
+    pub fn suit(&self, others: &Self) -> bool {
         self == others
             || (agree(&self.key, &others.key) && agree(&widest(&self.value), &widest(&others.value)))
     }
@@ -136,7 +145,7 @@ fn agree(one: &str, other: &str) -> bool {
 
 /// The text with what is written the same called the same.
 fn widest(value: &str) -> String {
-    let called = [("Vec<u8>", "ByteBuf"), ("u16", "u128"), ("u32", "u128"), ("u64", "u128")];
+    let called = [("ByteBuf", "Vec<u8>"), ("u16", "u128"), ("u32", "u128"), ("u64", "u128")];
     let signed = [("i16", "i128"), ("i32", "i128"), ("i64", "i128")];
     called.iter().chain(&signed).fold(value.into(), |text, (name, widest)| text.replace(name, widest))
 }
@@ -255,7 +264,23 @@ mod tests {
         let keys = |key: &str| Types::named(key, "u8");
         assert!(!keys("u32").suit(&keys("u64")), "keys of other widths are other keys");
         assert!(!keys("Vec<u8>").suit(&keys("ByteBuf")));
+        let values = |value: &str| Types::named("u8", value);
+        assert!(values("Vec<u8…").suit(&values("Vec<u8>")) && values("Vec<u8…").suit(&values("ByteBuf")));
         assert!(keys("u32,…").suit(&keys("u32,bool")) && !keys("u32,…").suit(&keys("bool")));
+    }
+
+    /// Nobody has ever written what it is read from.
+    #[test]
+    fn a_type_may_panic() {
+        #[derive(Serialize, Deserialize)]
+        #[serde(from = "String")]
+        struct Initial(char);
+        impl From<String> for Initial {
+            fn from(text: String) -> Self {
+                Self(text.chars().next().expect("an initial is never empty"))
+            }
+        }
+        assert_eq!(value::<(u8, Initial)>(), "u8,String…");
     }
 
     #[test]
