@@ -3,7 +3,7 @@
 mod common;
 mod losses;
 
-use common::{TINY_SEGMENT_BYTES, tiny};
+use common::{TINY_SEGMENT_BYTES, key, tiny};
 use foreshore::{Builder, Database, Durability, Error};
 use foreshore_io::{SimDisk, Vfs, sim::Crash};
 use losses::{lose_directory, salvage, salvage_cut_short};
@@ -61,6 +61,79 @@ fn a_log_that_is_gone_is_missed() {
     assert!(db.byte_table("t").unwrap().range(..).count() > ROWS as usize);
     db.close().unwrap();
     drop(open(tiny(), &disk).unwrap());
+}
+
+/// A database whose next opening begins its log with a file, and the names of the files before that one and of those from it on. It was
+/// closed, or killed behind its last checkpoint.
+fn ended_with_a_file(is_closed: bool) -> (SimDisk, Vec<String>, Vec<String>) {
+    let ended = |puts| {
+        let disk = SimDisk::new(1);
+        let db = open(tiny(), &disk).unwrap();
+        let table = db.byte_table("t").unwrap();
+        (0..puts).for_each(|i| table.put(&key(i), b"old").unwrap());
+        db.checkpoint().unwrap();
+        table.put(b"k", b"v").unwrap();
+        if is_closed {
+            db.clone().close().unwrap();
+        }
+        let ended = disk.after_crash(Crash::ProcessKill, 1);
+        drop((table, db));
+        let next = open(tiny(), &ended.after_crash(Crash::ProcessKill, 1)).unwrap();
+        let start = next.stats().log_durable_lsn;
+        start.is_multiple_of(TINY_SEGMENT_BYTES).then_some((ended, start / TINY_SEGMENT_BYTES))
+    };
+    let (disk, n) = (1..).find_map(ended).unwrap();
+    let (older, newer) = log_files(&disk).into_iter().partition(|name| *name < format!("wal-{n:016}"));
+    (disk, older, newer)
+}
+
+/// The file in which the last opening began is missed, too: whether needed records lie before it or not.
+#[test]
+fn a_log_that_is_gone_since_the_last_opening_is_missed() {
+    for is_closed in [false, true] {
+        let (disk, older, newer) = ended_with_a_file(is_closed);
+        let db = open(tiny(), &disk).unwrap();
+        let table = db.byte_table("t").unwrap();
+        (0..100).for_each(|i| table.put(&key(i), b"new").unwrap());
+        let disk = disk.after_crash(Crash::PowerLoss, 1);
+        drop((table, db));
+        lose(&disk, &log_files(&disk).into_iter().filter(|name| !older.contains(name)).collect::<Vec<_>>());
+        let told = open(tiny(), &disk).map(drop).unwrap_err();
+        assert!(matches!(told, Error::Corrupt { .. }), "{told:?}");
+        assert!(told.to_string().contains(&format!("its file {} is gone", newer[0])), "{told}");
+    }
+}
+
+/// An opening that is cut short does not miss the file that it has not made, nor does one that finds no space for it: that makes it of one
+/// that nobody needs, or says so.
+#[test]
+fn an_opening_that_is_cut_short_misses_no_file() {
+    let (closed, older, newer) = ended_with_a_file(true);
+    lose(&closed, &newer); // they hold nothing, and might not have been made
+    let copy = || closed.after_crash(Crash::ProcessKill, 1);
+    let whole = copy();
+    drop(open(tiny(), &whole).unwrap());
+    for event in 0..=whole.events() {
+        for crash in [Crash::ProcessKill, Crash::PowerLoss] {
+            let cut = copy();
+            cut.crash_at(event);
+            let db = open(tiny(), &cut);
+            let next = cut.after_crash(crash, event);
+            drop(db);
+            open(tiny(), &next).unwrap_or_else(|e| panic!("{crash:?} at {event}: {e}"));
+        }
+    }
+    let full = copy();
+    full.set_capacity(full.used_bytes());
+    drop(open(tiny(), &full).unwrap());
+    assert!(log_files(&full).contains(&newer[0]));
+    let full = copy();
+    lose(&full, &older);
+    full.set_capacity(full.used_bytes());
+    let told = open(tiny(), &full).map(drop);
+    assert!(matches!(told, Err(Error::Full { .. })), "{told:?}");
+    full.set_capacity(u64::MAX);
+    drop(open(tiny(), &full).unwrap());
 }
 
 /// A salvage without the log makes a new one, or says that there is no space for it: the next open would miss it.

@@ -18,7 +18,7 @@
 //! | `record.rs`, `options.rs` | record format, checksum, pads; measures of segments and ring |
 //! | `durability.rs`, `flights.rs`, `carrier.rs`, `flusher.rs` | what a commit waits for; group commit |
 //! | `doorbell.rs`, `waiters.rs` | how flushers hear of work, and commits of its end |
-//! | `segments.rs` | files: preparing, recycling |
+//! | `segments.rs`, `beginnings.rs` | files: preparing, recycling; which are missed when they are gone |
 //! | `reader.rs`, `stored.rs`, `tail.rs` | reading the log, finding and repairing its end |
 //! | `backward.rs` | single records, for rollbacks |
 //! | `incarnation.rs` | why records of an earlier life are never resurrected |
@@ -44,6 +44,7 @@
 //! acknowledged falsely.
 
 mod backward;
+mod beginnings;
 mod carrier;
 mod doorbell;
 mod durability;
@@ -64,6 +65,7 @@ mod waiters;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use beginnings::{ensure_beginnings, ensure_file};
 pub use durability::Durability;
 pub(crate) use flights::Wanted;
 pub(crate) use incarnation::Incarnation;
@@ -101,24 +103,6 @@ pub(crate) const POSITIONS: u64 = 1 << 51;
 /// Is this a file of the log?
 pub(crate) fn is_file(name: &str) -> bool {
     segments::is_file(name) || memory::is_file(name)
-}
-
-/// Of a log that was left with its needed records beginning at `from`: is the file there in which they do? Others may be, which were
-/// kept to be recycled.
-///
-/// Errors: [`Error::Corrupt`] if it is not. One goes only when all needed records lie above it; but one that begins with the first of
-/// them may not have been made for want of space.
-pub(crate) fn ensure_first_file(vfs: &dyn Vfs, options: LogOptions, from: Lsn) -> Result<()> {
-    let (n, at) = (from.0 / options.segment_bytes, from.0 % options.segment_bytes);
-    if at == 0 || segments::list(vfs)?.contains(&n) {
-        return Ok(());
-    }
-    let name = segments::name(n);
-    let detail = format!(
-        "its file {name} is gone, with what was written last, or the directory has lost its end: put it back, or copy the database again, \
-         all of it"
-    );
-    Err(Error::corrupt("log", detail))
 }
 
 /// Removes the files of a log that nobody can read any more. Beside those of the log that follows they would look like a part of it,

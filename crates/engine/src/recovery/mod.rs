@@ -4,7 +4,8 @@
 //! 2. The log is read and redone, in parallel by page. Pages that the directory knows to be newer are not read.
 //! 3. Before the first record that perhaps was not synced: the log's end is found, and what only the ring holds is
 //!    written into the segments. Then those last records are redone too.
-//! 4. A new incarnation is put on record, so that nothing beyond that end can ever be read as ours.
+//! 4. A new incarnation is put on record, so that nothing beyond that end can ever be read as ours. Before, the file is made in which it
+//!    begins, if there is none: one that is missing later is missed.
 //! 5. The indexes are bulk-loaded from the low fences: from the directory, corrected by what was redone. Leaves of tables
 //!    that the catalog does not know are freed, unless it has lost their names. Where extents lie is read.
 //! 6. Transactions without an end are undone, by key, through the running engine; those that have prepared get their
@@ -14,8 +15,8 @@
 //! Source: O2-Tree (Ohene-Kwofie et al., 2013) §4: the index is rebuilt from the lowest key of each leaf. Differs: the
 //! keys come from the directory, so that no clean leaf is read.
 //!
-//! Invariant R1: every step may be interrupted and begun again: until step 4 nothing changes but the tail's copy, and
-//! the images of pages that were redone (if they do not all fit into memory); redoing is idempotent by page LSN.
+//! Invariant R1: every step may be interrupted and begun again: until step 4 is done nothing changes but the tail's copy, the
+//! images of pages that were redone (if they do not all fit into memory), and what holds no needed records; redoing is idempotent by page LSN.
 
 mod analysis;
 mod leaves;
@@ -141,7 +142,7 @@ fn recover(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<Recover
     let newest = pages.iter().max_by_key(|page| page.lsn).map(|page| (page.pid, page.lsn));
     // A salvage may have been cut short before it made one.
     if !salvaged {
-        log::ensure_first_file(&**vfs, meta.log_options(), redo_lsn)?;
+        log::ensure_beginnings(&**vfs, meta.log_options(), redo_lsn, &incarnations)?;
     }
     if options.rebuild {
         adopt_incarnations(vfs, meta, &directory, &mut incarnations, redo_lsn)?;
@@ -152,6 +153,7 @@ fn recover(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<Recover
     ensure_log_reaches(newest, end)?;
 
     let incarnation = Incarnation::after(end);
+    log::ensure_file(&**vfs, meta.log_options(), incarnation.start, redo_lsn)?;
     directory.append(&[Entry::Incarnation(incarnation)])?;
     let log = Arc::new(Log::open(vfs.clone(), meta.log_options(), incarnation)?);
     stand_in.hand_over(&log)?;
