@@ -411,6 +411,31 @@ fn a_sparse_copy_suits_a_full_disk() {
     }
 }
 
+/// An opening that is killed before somebody relies on it leaves the log as it was: however many there are, the next one finds its place.
+#[test]
+fn openings_that_are_killed_take_nothing_of_a_full_disk() {
+    const ROWS: u32 = 50;
+    let mut disk = SimDisk::new(1);
+    let db = tiny().open_on(Arc::new(disk.clone())).unwrap();
+    let table = db.byte_table("t").unwrap();
+    (0..ROWS).for_each(|i| table.put(&key(i), b"v").unwrap());
+    disk.set_capacity(disk.used_bytes());
+    let mut opened = (db, table);
+    for life in 0..200 {
+        let next = disk.after_crash(Crash::ProcessKill, life);
+        drop(opened);
+        disk = next;
+        disk.set_capacity(disk.used_bytes());
+        let db = tiny().open_on(Arc::new(disk.clone())).unwrap_or_else(|e| panic!("life {life}: {e}"));
+        let table = db.byte_table("t").unwrap();
+        assert_eq!(table.range(..).count() as u32, ROWS, "life {life}");
+        opened = (db, table);
+    }
+    let (db, table) = opened;
+    assert!(table.remove(&key(0)).unwrap());
+    db.close().unwrap();
+}
+
 /// A load that finds no space leaves a prefix, and goes on behind it when there is space.
 #[test]
 fn a_load_on_a_full_disk_can_be_gone_on_with() {

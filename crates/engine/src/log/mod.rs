@@ -124,7 +124,11 @@ pub(crate) struct Log {
 struct Shared {
     options: LogOptions,
     start: Lsn,
+    /// Begins each record's checksum, and is what the birth tells.
+    salt: u64,
     seal: Seal,
+    /// Is the birth written, or being written?
+    is_born: AtomicBool,
     reserved: CachePadded<AtomicU64>,
     promised: CachePadded<Promised>,
     ring: Ring<Mapped>,
@@ -212,8 +216,10 @@ impl Log {
         let shared = Arc::new(Shared {
             options,
             start,
+            salt: incarnation.salt,
             seal: Seal::new(incarnation.salt),
-            reserved: CachePadded::new(AtomicU64::new(start.0)),
+            is_born: AtomicBool::new(false),
+            reserved: CachePadded::new(AtomicU64::new(start.0 + BIRTH_BYTES as u64)),
             promised: CachePadded::default(),
             ring: Ring::new(memory, start),
             flights: Flights::new(start, &options),
@@ -226,7 +232,6 @@ impl Log {
         });
         let log = Self { shared };
         log.shared.start_threads()?;
-        log.reserve(BIRTH_BYTES - HEADER_BYTES).be_born(incarnation.salt);
         Ok(log)
     }
 
@@ -676,9 +681,23 @@ impl Shared {
         let mut backoff = Backoff::brief();
         while self.ring.advance(end) < end {
             self.poison.check()?;
+            self.be_born();
             backoff.wait();
         }
         Ok(())
+    }
+
+    /// Writes the birth, for which the first bytes are reserved, if nobody has yet.
+    ///
+    /// Why here: nobody is told that a record is safe, and no flight leaves, before all records up to there are complete, and the birth is
+    /// the first of them. A life that ends before somebody relies on it leaves nothing in the log, so it takes no place there: on a full
+    /// disk each would take a block for ever.
+    fn be_born(&self) {
+        if !self.is_born.load(Relaxed) && !self.is_born.swap(true, Relaxed) {
+            let body = record::birth_body(self.salt);
+            self.ring.write(self.start + HEADER_BYTES as u64, &body);
+            self.ring.complete(self.start, self.seal.word0(self.start, &[&body]));
+        }
     }
 
     fn fail(&self, error: &Error) {
@@ -712,12 +731,6 @@ impl Reservation<'_> {
         assert_none_held("filling a place in the log");
         self.filled = true;
         self.write(&vec![0; self.body_len]);
-    }
-
-    /// Begins the incarnation with this salt.
-    fn be_born(mut self, salt: u64) {
-        self.filled = true;
-        self.write(&record::birth_body(salt));
     }
 
     #[inline]
