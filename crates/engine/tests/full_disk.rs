@@ -411,6 +411,33 @@ fn a_sparse_copy_suits_a_full_disk() {
     }
 }
 
+/// Nor do holes in older files of the log, which are written again.
+#[test]
+fn a_sparse_copy_of_a_long_log_suits_a_full_disk() {
+    const SEGMENT: u64 = 256 << 10;
+    let options =
+        || tiny().leaf_bytes(32 << 10).cache_bytes(64 << 15).segment_bytes(SEGMENT).log_bytes(SEGMENT);
+    let open = |disk: &SimDisk| options().ring_bytes(512 << 10).open_on(Arc::new(disk.clone())).unwrap();
+    let disk = SimDisk::new(5);
+    let db = open(&disk);
+    let table = db.byte_table("t").unwrap();
+    (0..300).for_each(|i| table.put(&key(i), &[0; 8000]).unwrap());
+    db.close().unwrap();
+    let disk = sparse_copy(&disk.after_crash(Crash::ProcessKill, 1));
+    drop(table);
+    let db = open(&disk);
+    let table = db.byte_table("t").unwrap();
+    disk.set_capacity(disk.used_bytes());
+    for i in 0..1000 {
+        let put = table.put(&key(i % 300), &[i as u8 | 1; 8000]);
+        assert!(matches!(put, Ok(()) | Err(Error::Full { .. })), "{i}: {put:?}");
+        if i % 50 == 0 {
+            db.checkpoint().unwrap_or_else(|e| panic!("{i}: {e}"));
+        }
+    }
+    db.check().unwrap();
+}
+
 /// An opening that is killed before somebody relies on it leaves the log as it was: however many there are, the next one finds its place.
 #[test]
 fn openings_that_are_killed_take_nothing_of_a_full_disk() {

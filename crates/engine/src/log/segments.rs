@@ -142,18 +142,25 @@ pub(super) fn prepare(vfs: &dyn Vfs, n: u64, segment_bytes: u64, recycled: Optio
     sync_names(vfs).inspect_err(|_| _ = vfs.remove(&name(n))) // N1 in `dir_syncs.rs`: nobody has written to it
 }
 
-/// The unneeded segment `n`, if it has its full length (S1). Otherwise it is removed: nobody misses it.
+/// The unneeded segment `n`, if it has its full length, and then without holes (S1). Otherwise it is removed: nobody misses it.
 ///
 /// Errors: a shortage, of which nothing follows.
 fn whole(vfs: &dyn Vfs, n: u64, segment_bytes: u64) -> Result<Option<u64>> {
-    match open(vfs, n, segment_bytes) {
-        Ok(found) => Ok(found.map(|_| n)),
+    let found = open(vfs, n, segment_bytes)
+        .and_then(|found| found.map(|file| fill_holes(&*file, n, segment_bytes)).transpose());
+    match found {
+        Ok(found) => Ok(found.map(|()| n)),
         Err(error) if error.is_shortage() => Err(error),
         Err(_) => {
             let _ = vfs.remove(&name(n));
             Ok(None)
         }
     }
+}
+
+/// Segment `n` may have holes in a copied database, whose place others may take.
+fn fill_holes(file: &dyn File, n: u64, segment_bytes: u64) -> Result<()> {
+    file.allocate(segment_bytes).map_err(|e| Error::io(format!("the holes of {}", name(n)), &e))
 }
 
 /// Makes the names of all segments durable.
@@ -231,9 +238,7 @@ impl Segments {
         while existing.contains(&next)
             && let Some(file) = open(&*vfs, next, segment_bytes)?
         {
-            // In a copied database it may have holes, whose place others may take.
-            let allocated = file.allocate(segment_bytes);
-            allocated.map_err(|e| Error::io(format!("log segment {}", name(next)), &e))?;
+            fill_holes(&*file, next, segment_bytes)?;
             next += 1;
         }
         while next * segment_bytes < start.0 + BIRTH_BYTES as u64 + options.ring() {
@@ -436,7 +441,7 @@ impl Segments {
             Err(error) => {
                 state.wanted_end = 0; // whoever still wants it asks again
                 state.failed = Some((state.attempts, error.clone()));
-                state.spares.extend(recycled);
+                state.spares.splice(..0, recycled); // the next attempt is made with another one
                 if error.is_shortage() { Ok(()) } else { Err(error) }
             }
         }
@@ -545,6 +550,32 @@ mod tests {
         disk.set_capacity(disk.used_bytes());
         prepare(&disk, 1, SMALL.segment_bytes, Some(0)).unwrap();
         assert!(list(&disk).unwrap().into_iter().eq([1]));
+    }
+
+    /// One that a sparse copy has left with holes is recycled when there is space for them; other ones are until then.
+    #[test]
+    fn a_spare_with_holes_waits_for_space() {
+        let disk = SimDisk::new(1);
+        let segments = Segments::open(Arc::new(disk.clone()), SMALL, Arc::default(), Lsn::ZERO).unwrap();
+        let attempt = || {
+            let (n, recycled) = segments.state.lock().begin_attempt();
+            let prepared = prepare(&disk, n, SMALL.segment_bytes, recycled);
+            segments.finish(&mut segments.state.lock(), n, recycled, prepared.clone()).unwrap();
+            prepared
+        };
+        prepare(&disk, UNNEEDED, SMALL.segment_bytes, None).unwrap();
+        let sparse = disk.open(&name(UNNEEDED + 1), Access::Direct, true).unwrap();
+        sparse.set_len(SMALL.segment_bytes).unwrap();
+        segments.state.lock().spares.extend([UNNEEDED, UNNEEDED + 1]);
+        disk.set_capacity(disk.used_bytes());
+        let full = attempt();
+        assert!(matches!(full, Err(Error::Full { .. })), "{full:?}");
+        attempt().unwrap();
+        let full = attempt();
+        assert!(matches!(full, Err(Error::Full { .. })), "{full:?}");
+        disk.set_capacity(disk.used_bytes() + SMALL.segment_bytes);
+        attempt().unwrap();
+        assert_eq!(segments.state.lock().spares, []);
     }
 
     /// What a killed process was making gives its space back.
