@@ -165,7 +165,9 @@ impl Vfs for DirVfs {
                 opened => opened?,
             },
         };
-        Ok(Arc::new(DirFile::new(fd, access)))
+        let file = DirFile::new(fd, access);
+        file.ensure_writable()?;
+        Ok(Arc::new(file))
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
@@ -335,6 +337,19 @@ impl DirFile {
     fn ensure_allowed(&self, bytes: u64) -> io::Result<()> {
         match getrlimit(Resource::Fsize).current {
             Some(longest) if bytes > longest && bytes > self.len()? => Err(Errno::FBIG.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses a file that is longer than `ulimit -f` allows, for the same reason: whoever writes behind that is told by a signal, too.
+    fn ensure_writable(&self) -> io::Result<()> {
+        let Some(longest) = getrlimit(Resource::Fsize).current else { return Ok(()) };
+        match self.len()? {
+            bytes if bytes > longest => {
+                let told =
+                    format!("it has {bytes} bytes, and `ulimit -f` allows {longest}: raise that limit");
+                Err(io::Error::new(io::ErrorKind::FileTooLarge, told))
+            }
             _ => Ok(()),
         }
     }

@@ -136,12 +136,18 @@ fn other_process() {
         }
         "limited" => {
             let file = vfs.open("file", Access::Buffered, true).expect("a new file");
+            let long = vfs.open("long", Access::Direct, true).expect("a new file");
+            long.allocate(2 << 20).expect("room");
             let limit = getrlimit(Resource::Fsize);
             setrlimit(Resource::Fsize, Rlimit { current: Some(1 << 20), ..limit }).expect("less than it was");
             file.allocate(1 << 20).expect("as long as it may be");
             let error = file.allocate((1 << 20) + 1).expect_err("longer than it may be");
             assert_eq!(error.kind(), ErrorKind::FileTooLarge);
             assert_eq!(file.len().expect("its length"), 1 << 20);
+            vfs.open("file", Access::Direct, false).expect("as long as it may be");
+            let refused =
+                vfs.open("long", Access::Direct, false).map(drop).expect_err("longer than it may be");
+            assert_eq!(refused.kind(), ErrorKind::FileTooLarge);
         }
         "writer" => {
             let memory = vfs.shared_memory("ring", RING_BYTES).expect("a ring");
