@@ -8,7 +8,7 @@ use crate::output::{grouped, tell};
 use crate::profile::ProfileArgs;
 use crate::progress::Meter;
 use crate::rows::Shape;
-use crate::schema::SCHEMAS;
+use crate::schema::{SCHEMAS, Schema};
 use crate::table_kind::TableKind;
 use clap::Args;
 use foreshore::{ByteTable, Database, Durability};
@@ -227,6 +227,9 @@ fn restore_table(
                 None => table.insert(create(db, &name, &told.kinds)?),
             };
             if name == SCHEMAS {
+                // The next command that writes would take it for that of a table that is not there, and remove it.
+                Schema::parse(&value)
+                    .map_err(|why| dump.wrong(&format!("this is no row of {SCHEMAS}: {why}")))?;
                 ensure_no_other(db, target, &key, &value, &told.restored)?;
                 told.described.insert(key.clone());
             }

@@ -89,13 +89,18 @@ impl Schema {
     /// The schema of `table`, if it has one: tables of other origin hold plain bytes.
     pub fn of(db: &Database, table: &str) -> Outcome<Option<Self>> {
         let Some(json) = Self::stored(db, table)? else { return Ok(None) };
-        let mut schema: Self = serde_json::from_slice(&json).map_err(|e| unreadable(table, &e))?;
+        Self::parse(&json).map(Some).map_err(|why| unreadable(table, &why))
+    }
+
+    /// The schema that a row of the table of schemas holds, or why it holds none.
+    pub fn parse(json: &[u8]) -> Result<Self, String> {
+        let mut schema: Self = serde_json::from_slice(json).map_err(|e| e.to_string())?;
+        if schema.key.iter().any(|at| *at >= schema.columns.len()) {
+            return Err("its key names a column that is not there".into());
+        }
         schema.names = different(&schema.columns);
         schema.hex_names = hex_names(&schema.names);
-        if schema.key.iter().any(|at| *at >= schema.columns.len()) {
-            return Err(unreadable(table, &"its key names a column that is not there"));
-        }
-        Ok(Some(schema))
+        Ok(schema)
     }
 
     /// The row that describes `table`, if there is one. The table of schemas has none itself.
@@ -204,7 +209,7 @@ impl Schema {
     pub fn ensure_all(table: &ByteTable) -> Outcome {
         for row in table.range(..) {
             let (key, value) = row?;
-            if serde_json::from_slice::<Self>(&value).is_err() {
+            if Self::parse(&value).is_err() {
                 return Err(Failure::usage(format!(
                     "table {:?} is not where schemas are kept: its row {} is none; `foreshore tables` shows the others",
                     table.name(),

@@ -251,6 +251,21 @@ fn tables_with_columns_and_without_are_not_mixed() {
     assert_eq!(shell.json(&["scan", "--dir", "new.db", "--table", "t"])[0]["row"]["b"], "2");
 }
 
+/// What is there beside schemas, the next command that writes would remove; and a schema that is none would make a table unreadable.
+#[test]
+fn only_schemas_are_restored_where_they_are_kept() {
+    let shell = Shell::new();
+    for not_one in ["two bottles", "{}", r#"{"columns":["a"],"key":[1]}"#] {
+        let dump = format!(
+            "VERSION=3\nformat=print\ndatabase=foreshore.schemas\nHEADER=END\n milk\n {not_one}\nDATA=END\n"
+        );
+        let args = ["restore", "-"];
+        let complaint = shell.run_with(&args, dump.as_bytes()).expect(2, &args).stderr;
+        assert!(complaint.contains("line 6: this is no row of foreshore.schemas"), "{complaint}");
+    }
+    assert_eq!(shell.ok(&["count", "--table", "foreshore.schemas"]), "0\n");
+}
+
 /// Part of a dump would be taken for all of it, and the last one that was whole is not overwritten for it.
 #[test]
 fn what_cannot_be_dumped_is_known_before_anything_is_written() {
