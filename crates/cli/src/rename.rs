@@ -1,7 +1,7 @@
 //! `rename`: a table gets another name.
 
 use crate::args::{DbArgs, existing_table};
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::schema::{SCHEMAS, Schema, ensure_not_schemas};
 use crate::tables::has_lost_its_name;
 use clap::Args;
@@ -45,8 +45,8 @@ pub fn run(args: &RenameArgs) -> Outcome {
 
 /// Renames a table, and its schema; `false` if there is no such table.
 ///
-/// Errors: usage, for the table of schemas, unless a rebuild has given it another name and its rows are schemas; corruption, before anything is changed, if the
-/// table's schema is out of reach.
+/// Errors: usage, for the table of schemas, unless a rebuild has given it another name and its rows are schemas, and if another table's
+/// schema is kept under the new name; corruption, before anything is changed, if a schema is out of reach.
 fn rename_table(db: &Database, from: &str, to: &str) -> Outcome<bool> {
     ensure_not_schemas(from)?;
     match (has_lost_its_name(from), db.existing_byte_table(from)) {
@@ -60,12 +60,29 @@ fn rename_table(db: &Database, from: &str, to: &str) -> Outcome<bool> {
     }
     // One that is left of a table which had the new name. Where tables have lost their names it stays: it may be this one's.
     Schema::forget_strays(db)?;
+    let columns = Schema::stored(db, from)?;
+    if columns.is_some() || !has_lost_its_name(from) {
+        ensure_none_kept(db, to)?;
+    }
     // First: of a table that is not there, what a crash leaves is forgotten.
-    Schema::copy(db, from, to)?;
+    columns.as_ref().map_or(Ok(()), |json| Schema::store(db, to, json))?;
     if let Err(refused) = db.rename_table(from, to) {
-        let _ = Schema::forget(db, to); // or the next command that writes does
+        if columns.is_some() {
+            let _ = Schema::forget(db, to); // or the next command that writes does
+        }
         return Err(refused.into());
     }
     Schema::forget(db, from)?;
     Ok(true)
+}
+
+/// The columns kept under a name are those of the table that has lost it: no other is to get them, or to put its own in their place.
+fn ensure_none_kept(db: &Database, name: &str) -> Outcome {
+    match Schema::stored(db, name)? {
+        None => Ok(()),
+        Some(_) => Err(Failure::usage(format!(
+            "columns of a table that has lost its name are kept under {name:?}: give that table its name first, or choose another \
+             one; `foreshore rm --table {SCHEMAS} {name}` gives the columns up"
+        ))),
+    }
 }

@@ -159,14 +159,10 @@ impl Schema {
         Self::store(db, table, &json)
     }
 
-    fn store(db: &Database, table: &str, json: &[u8]) -> Outcome {
+    /// Makes this row the one that describes `table`.
+    pub fn store(db: &Database, table: &str, json: &[u8]) -> Outcome {
         let schemas = db.byte_table(SCHEMAS)?.with_durability(foreshore::Durability::Sync);
         Ok(schemas.put(table.as_bytes(), json)?)
-    }
-
-    /// Makes the schema of the table `from`, if it has one, that of `to`, too: `from` is about to be called so.
-    pub fn copy(db: &Database, from: &str, to: &str) -> Outcome {
-        Self::stored(db, from)?.map_or(Ok(()), |json| Self::store(db, to, &json))
     }
 
     /// Why a file of this schema is no further part of `table`, whose schema is another one.

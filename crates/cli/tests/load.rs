@@ -402,6 +402,33 @@ fn columns_stay_where_tables_have_lost_their_names() {
     assert_eq!(row, format!("{}\n", ROWS[2]));
 }
 
+/// Under the name that a table has lost its columns are kept: another one neither gets them nor puts its own there.
+#[test]
+fn columns_are_kept_for_the_table_that_has_lost_its_name() {
+    let shell = flights();
+    let dump = shell.ok(&["dump"]).replace("database=flights\n", "database=recovered-17\n");
+    shell.run_with(&["restore", "--dir", "s.db", "-"], dump.as_bytes()).expect(0, &["restore"]);
+    shell.write("ports.csv", "x,y\n1,2\n");
+    shell.ok(&["load", "--dir", "s.db", "--table", "ports", "--key", "x", "ports.csv"]);
+    shell.ok(&["put", "--dir", "s.db", "--table", "notes", "k", "v"]);
+    for other in ["ports", "notes"] {
+        let complaint = shell.fails(2, &["rename", "--dir", "s.db", other, "flights"]);
+        assert!(complaint.contains("are kept under \"flights\": give that table its name"), "{complaint}");
+    }
+    // Nor are they forgotten when the engine refuses the name.
+    let db = foreshore::Database::open(shell.path("s.db")).expect("nobody else has it");
+    let kept = db.byte_table("foreshore.schemas").expect("a table");
+    kept.put(b"", &kept.get(b"flights").expect("read").expect("columns")).expect("written");
+    drop((kept, db));
+    let count = || shell.ok(&["count", "--dir", "s.db", "--table", "foreshore.schemas"]);
+    let before = count();
+    shell.fails(2, &["rename", "--dir", "s.db", "recovered-17", ""]);
+    assert_eq!(count(), before);
+    shell.ok(&["rename", "--dir", "s.db", "recovered-17", "flights"]);
+    let row = shell.ok(&["get", "--dir", "s.db", "--table", "flights", "2011,2,WN,7"]);
+    assert_eq!(row, format!("{}\n", ROWS[2]));
+}
+
 /// Files behind one another have each its mark of the byte order; only the first stands where it means nothing.
 #[test]
 fn a_mark_of_the_byte_order_within_a_file_belongs_to_its_field() {
