@@ -436,15 +436,15 @@ const PLAIN: [Plain; 21] = [
     wide::<i32, i128>("i32"),
     wide::<i64, i128>("i64"),
     part::<i128>("i128"),
-    part::<f32>("f32"),
-    part::<f64>("f64"),
+    part::<Float<f32>>("f32"),
+    part::<Float<f64>>("f64"),
     string("String"),
     bytes("Vec<u8>"),
     Plain { show_value: show::<Bytes>, write_value: write_value::<Bytes>, ..string("ByteBuf") },
     Plain { in_rust: "String", ..string("str") },
     Plain { in_rust: "Vec<u8>", ..bytes("bytes") },
     Plain { in_rust: "i64", ..wide::<i64, i128>("int") },
-    Plain { in_rust: "f64", ..part::<f64>("float") },
+    Plain { in_rust: "f64", ..part::<Float<f64>>("float") },
 ];
 
 const fn string(name: &'static str) -> Plain {
@@ -494,7 +494,7 @@ fn show<'a, T: Spelled>(bytes: &'a [u8], out: &mut String) -> postcard::Result<&
 trait Spelled: FromStr<Err: Display> + Display + Serialize + DeserializeOwned {}
 impl<T: FromStr<Err: Display> + Display + Serialize + DeserializeOwned> Spelled for T {}
 
-fn parsed<T: Spelled>(text: &str) -> Result<T, String> {
+fn parsed<T: FromStr<Err: Display>>(text: &str) -> Result<T, String> {
     text.parse().map_err(|error: T::Err| error.to_string())
 }
 
@@ -520,6 +520,28 @@ impl Display for Bytes {
             Ok(text) if !text.starts_with("0x") && !text.contains(char::is_control) => f.write_str(text),
             _ => write!(f, "0x{}", hex(&self.0)),
         }
+    }
+}
+
+/// An `f32` or `f64`. Of a number that is too large Rust's own reading makes an infinity.
+#[derive(Serialize, Deserialize)]
+struct Float<T>(T);
+
+impl<T: FromStr<Err: Display> + Copy + Into<f64>> FromStr for Float<T> {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let number: T = parsed(text)?;
+        match number.into().is_infinite() && text.contains(|letter: char| letter.is_ascii_digit()) {
+            true => Err("the number is too large; infinity is spelled inf".into()),
+            false => Ok(Self(number)),
+        }
+    }
+}
+
+impl<T: Display> Display for Float<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
     }
 }
 
@@ -623,11 +645,21 @@ mod tests {
     }
 
     #[test]
+    fn infinities_have_a_spelling() {
+        comes_back("f32", &f32::INFINITY, "inf");
+        comes_back("f64", &f64::NEG_INFINITY, "-inf");
+        comes_back("f32", &f32::MAX, &f32::MAX.to_string());
+    }
+
+    #[test]
     fn what_is_wrong_is_told_with_what_is_expected() {
         let told = |names: &str, text: &str| Type::named(names).unwrap().key(text).unwrap_err().to_string();
         for (names, text, expected) in [
             ("u8", "256", r#"the key is of type u8: "256" is no u8 (number too large"#),
             ("u64", "-1", r#""-1" is no u64 (invalid digit"#),
+            ("f32", "1e39", r#""1e39" is no f32 (the number is too large"#),
+            ("f64", "-1e400", "too large; infinity is spelled inf"),
+            ("float", "1e400", "too large"),
             ("bool", "yes", "`true` or `false`"),
             ("bytes", "0xf", "an even number of hexadecimal digits"),
             ("str,u64", "ada", r#"type str,u64: 2 parts separated by commas; "ada" has 1"#),
