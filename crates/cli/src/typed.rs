@@ -87,10 +87,16 @@ impl Typed {
     /// What was read from a file or another command, as [`Self::value`] takes it: bytes are spelled, and a line end goes where it is no
     /// part of the value.
     pub fn spelled(&self, mut given: Vec<u8>) -> Vec<u8> {
-        match self.value.as_ref().map(Type::only) {
+        let value_bytes_min = match self.value.as_ref().map(Type::only) {
             Some(Some("bytes" | "Vec<u8>")) => return Bytes(given).to_string().into(),
-            Some(Some("str" | "String" | "char")) | None => {}
-            Some(_) => _ = given.pop_if(|last| *last == b'\n'),
+            Some(Some("str" | "String")) | None => return given,
+            Some(Some("char")) => 1, // it may be a line end itself
+            Some(_) => 0,
+        };
+        for end in [b'\n', b'\r'] {
+            if given.len() > value_bytes_min {
+                given.pop_if(|last| *last == end);
+            }
         }
         given
     }

@@ -338,6 +338,17 @@ fn values_go_from_one_command_to_another() {
     let shown = shell.ok(&on("get", ages, &["ada"]));
     take(&shell, &on("put", ages, &["eve", "-"]), shown.as_bytes());
     assert_eq!(shell.ok(&on("get", ages, &["eve"])), "36,young\n");
+    let letters = ["--table", "letters", "--key-type", "str", "--value-type", "char"];
+    for letter in ["x", "é", "\n", "\r"] {
+        shell.ok(&on("put", letters, &["a", letter]));
+        let shown = shell.ok(&on("get", letters, &["a"]));
+        take(&shell, &on("put", letters, &["b", "-"]), shown.as_bytes());
+        assert_eq!(shell.ok(&on("get", letters, &["b", "--raw"])), letter);
+    }
+    take(&shell, &on("put", letters, &["c", "-"]), b"x\r\n");
+    take(&shell, &on("put", ages, &["bob", "-"]), b"36,young\r\n");
+    let numbers = ["--table", "numbers", "--key-type", "str", "--value-type", "u64"];
+    take(&shell, &on("put", numbers, &["k", "-"]), b"36\r\n");
     let complaint = shell.fails(2, &on("put", ages, &["k", "\n1,x"]));
     assert!(complaint.contains("begins with a line end"), "{complaint}");
 }
