@@ -253,7 +253,7 @@ impl Schema {
         if text.is_empty() {
             return Ok(Vec::new());
         }
-        let fields = parse_record(text.as_bytes())?;
+        let fields = parse_fields(text)?;
         if fields.len() > self.key.len() {
             return Err(Failure::usage(format!(
                 "the key has the columns {}, {text:?} is more",
@@ -416,9 +416,14 @@ pub fn to_csv<'a>(fields: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
 }
 
 /// Reads a line of fields: an empty one has one, which is empty.
+///
+/// Errors: usage, if it is none. A line end before it the parser would pass over: it would be another line.
 pub fn parse_fields(line: &str) -> Outcome<ByteRecord> {
     match line {
         "" => Ok(ByteRecord::from(vec![""])), // to the parser a line without any field
+        _ if line.starts_with(['\r', '\n']) => {
+            Err(Failure::usage(format!("{line:?} begins with a line end; in quotes it is part of a text")))
+        }
         _ => parse_record(line.as_bytes()),
     }
 }
@@ -510,6 +515,18 @@ mod tests {
         assert_eq!(flights().parse_prefix("").unwrap(), b"");
         assert!(flights().parse_key("AA").is_err());
         assert!(flights().parse_prefix("AA,428,x").is_err());
+    }
+
+    /// It would be the key without it, and the beginning of all keys.
+    #[test]
+    fn a_key_does_not_begin_with_a_line_end() {
+        for text in ["\n", "\r\n", "\nAA", "\nAA,428"] {
+            let told = |failure: Failure| failure.to_string();
+            for read in [flights().parse_key(text), flights().parse_prefix(text)] {
+                assert!(read.map_err(told).unwrap_err().contains("begins with a line end"), "{text:?}");
+            }
+        }
+        assert!(flights().parse_key("\"\nAA\",428").is_ok());
     }
 
     #[test]

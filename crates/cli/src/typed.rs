@@ -269,9 +269,6 @@ impl Type {
         match self.0.len() {
             0 if text.is_empty() => Ok(StringRecord::new()),
             1 => Ok(StringRecord::from(vec![text])),
-            _ if text.starts_with(['\r', '\n']) => Err(Failure::usage(format!(
-                "{text:?} begins with a line end; in quotes it is part of a text"
-            ))),
             _ => Ok(StringRecord::from_byte_record_lossy(parse_fields(text)?)),
         }
     }
