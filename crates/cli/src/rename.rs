@@ -5,7 +5,7 @@ use crate::failure::{Failure, Outcome};
 use crate::schema::{SCHEMAS, Schema, ensure_not_schemas};
 use crate::tables::has_lost_its_name;
 use clap::Args;
-use foreshore::Database;
+use foreshore::{Database, Error};
 use serde_json::json;
 
 const EXAMPLES: &str = "\
@@ -65,7 +65,10 @@ fn rename_table(db: &Database, from: &str, to: &str) -> Outcome<bool> {
         ensure_none_kept(db, to)?;
     }
     // First: of a table that is not there, what a crash leaves is forgotten.
-    columns.as_ref().map_or(Ok(()), |json| Schema::store(db, to, json))?;
+    match columns.as_ref().map_or(Ok(()), |json| Schema::store(db, to, json)) {
+        Err(Error::KeyTooLong { .. }) => return Ok(db.rename_table(from, to)?), // which says that it is the name
+        stored => stored?,
+    }
     if let Err(refused) = db.rename_table(from, to) {
         if columns.is_some() {
             let _ = Schema::forget(db, to); // or the next command that writes does

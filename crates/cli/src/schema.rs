@@ -156,13 +156,13 @@ impl Schema {
             )));
         }
         let json = serde_json::to_vec(self).map_err(std::io::Error::from)?;
-        Self::store(db, table, &json)
+        Ok(Self::store(db, table, &json)?)
     }
 
     /// Makes this row the one that describes `table`.
-    pub fn store(db: &Database, table: &str, json: &[u8]) -> Outcome {
+    pub fn store(db: &Database, table: &str, json: &[u8]) -> foreshore::Result<()> {
         let schemas = db.byte_table(SCHEMAS)?.with_durability(foreshore::Durability::Sync);
-        Ok(schemas.put(table.as_bytes(), json)?)
+        schemas.put(table.as_bytes(), json)
     }
 
     /// Why a file of this schema is no further part of `table`, whose schema is another one.

@@ -293,6 +293,12 @@ fn a_renamed_table_takes_its_columns_along() {
         shell.fails(2, &["rename", "t", to]);
     }
     shell.fails(2, &["rename", "foreshore.schemas", "u"]);
+    let long = "n".repeat(2000);
+    let refused = ["new", "ports"].map(|from| shell.fails(2, &["rename", from, &long]));
+    assert!(
+        refused[0] == refused[1] && refused[0].contains("the table's name has 2000 bytes"),
+        "{refused:?}"
+    );
     assert_eq!(shell.ok(&["get", "--table", "new", "1"]), "1,2\n");
     let answer = shell.json(&["rename", "new", "u"]);
     assert_eq!(answer, [serde_json::json!({"table": "u", "was": "new"})]);
