@@ -81,11 +81,16 @@ fn dir_of(path: &Path) -> &Path {
     path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Where the file at `path` is, or is to be: of a link, what it leads to.
+/// Where the file at `path` is, or is to be: of a link, what it leads to, by way of other links too.
 pub fn place_of(path: &Path) -> PathBuf {
-    // It may lead to a file that is yet to be made.
-    let led_to = || fs::read_link(path).map(|target| path.with_file_name(target));
-    fs::canonicalize(path).or_else(|_| led_to()).unwrap_or_else(|_| path.to_owned())
+    const LINKS_MAX: usize = 40; // as many as Linux follows
+    let mut place = path.to_owned();
+    // One by one: they may lead to a file that is yet to be made.
+    for _ in 0..LINKS_MAX {
+        let Ok(target) = fs::read_link(&place) else { break };
+        place.set_file_name(target);
+    }
+    fs::canonicalize(&place).unwrap_or(place)
 }
 
 impl Write for WholeFile {

@@ -301,6 +301,21 @@ fn a_dump_is_kept_as_the_one_before() {
     shell.fails(5, &["dump", "--output", "here"]);
 }
 
+/// Links may lead to links, and the last one to a file that is yet to be made.
+#[test]
+fn a_dump_is_made_where_links_lead() {
+    let shell = Shell::new();
+    shell.ok(&["put", "--table", "a", "k", "v"]);
+    std::fs::create_dir(shell.path("dumps")).expect("a directory");
+    let links = [("latest", "dumps/monday"), ("dumps/monday", "all"), ("dumps/all", "../new.dump")];
+    for (link, target) in links {
+        symlink(target, shell.path(link)).expect("a link");
+    }
+    shell.ok(&["dump", "--output", "latest"]);
+    assert!(links.iter().all(|(link, _)| shell.path(link).is_symlink()));
+    assert_eq!(std::fs::read_to_string(shell.path("new.dump")).expect("a file"), shell.ok(&["dump"]));
+}
+
 /// Until it takes its place it has a name that nobody else has. Who may read it is what the process's mask says.
 #[test]
 fn a_dump_writes_over_no_other_file() {
