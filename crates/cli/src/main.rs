@@ -158,8 +158,9 @@ fn hint(error: &clap::Error, words: &[OsString]) -> Option<String> {
 /// The command line with `--dir`, `--cache` and `--json` behind the command, where it knows them: some type them before it.
 fn options_behind_command(mut words: Vec<OsString>) -> Vec<OsString> {
     let mut at = 1;
-    while let Some(word) = words.get(at).and_then(|word| word.to_str()) {
-        at += match word {
+    while let Some(word) = words.get(at) {
+        let word = word.to_string_lossy(); // a path may be no text
+        at += match &*word {
             "--dir" | "--cache" => 2,
             "--json" => 1,
             _ if word.starts_with("--dir=") || word.starts_with("--cache=") => 1,
@@ -210,6 +211,8 @@ fn run(command: Command) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
 
     /// What clap wraps, examples in columns among it, is hard to read: they are written to fit.
     #[test]
@@ -235,6 +238,9 @@ mod tests {
             let words = options_behind_command(typed.split(' ').map(OsString::from).collect());
             assert_eq!(words.join(" ".as_ref()), means, "{typed}");
         }
+        let no_text = OsStr::from_bytes(b"--dir=\xff");
+        let words = ["foreshore".as_ref(), no_text, "tables".as_ref()].map(OsStr::to_owned);
+        assert_eq!(options_behind_command(words.to_vec())[1..], ["tables".as_ref(), no_text]);
     }
 
     /// Lines of examples that are wider than a terminal, in this command and those below it.
