@@ -73,13 +73,14 @@ pub fn run(args: &DumpArgs) -> Outcome {
 
 /// The format must have room for all tables. Who hears of it later takes the tables before it for all.
 fn ensure_spelled(args: &DumpArgs, names: &[String]) -> Outcome {
-    if names.iter().any(|name| name == INDEXES) {
+    let wanted = args.table.as_ref().map_or(names, std::slice::from_ref);
+    if wanted.iter().any(|name| name == INDEXES) {
         return Err(Failure::usage(format!(
-            "there is a table {INDEXES:?}, and a dump keeps indexes and leaf sizes under this name; copy its rows to \
-             a table of another name, and drop it"
+            "there is a table {INDEXES:?}, and a dump keeps indexes, leaf sizes and types under this name; `foreshore rename` gives \
+             the table another one"
         )));
     }
-    args.table.as_ref().map_or(names, std::slice::from_ref).iter().try_for_each(|name| ensure_one_line(name))
+    wanted.iter().try_for_each(|name| ensure_one_line(name))
 }
 
 fn dump(args: &DumpArgs, db: &Database, names: &[String], out: &mut impl Write) -> Outcome {

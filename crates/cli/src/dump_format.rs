@@ -60,8 +60,8 @@ impl Format {
 pub fn ensure_one_line(table: &str) -> Outcome {
     if table.contains('\n') {
         return Err(Failure::usage(format!(
-            "the name of table {table:?} has a line break, for which the format has no room; copy its rows to a table of \
-             another name, and drop it, or use backup"
+            "the name of table {table:?} has a line break, for which the format has no room; `foreshore rename` gives it \
+             another one, and `foreshore backup` takes it as it is"
         )));
     }
     Ok(())

@@ -2,7 +2,7 @@
 
 use crate::args::{DbArgs, existing_table};
 use crate::failure::{Failure, Outcome};
-use crate::schema::{SCHEMAS, Schema, ensure_not_schemas};
+use crate::schema::{SCHEMAS, Schema, ensure_may_be_made, ensure_not_schemas};
 use crate::tables::has_lost_its_name;
 use clap::Args;
 use foreshore::{Database, Error};
@@ -51,8 +51,8 @@ fn rename_table(db: &Database, from: &str, to: &str) -> Outcome<bool> {
     ensure_not_schemas(from)?;
     match (has_lost_its_name(from), db.existing_byte_table(from)) {
         (true, Some(table)) if to == SCHEMAS => Schema::ensure_all(&table)?,
-        (true, _) => {}
-        (false, _) => ensure_not_schemas(to)?,
+        (_, Some(_)) => ensure_may_be_made(to)?,
+        (_, None) => {} // which is told below
     }
     let is_there = |name: &str| db.existing_byte_table(name).is_some();
     if !is_there(from) || is_there(to) {

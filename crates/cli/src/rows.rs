@@ -4,7 +4,7 @@ use crate::args::{DbArgs, engine_durability, existing_table};
 use crate::failure::{Failure, Outcome};
 use crate::output::Output;
 use crate::profile::ProfileArgs;
-use crate::schema::{Schema, StoredRecords, ensure_not_schemas, to_csv};
+use crate::schema::{Schema, StoredRecords, ensure_may_be_made, to_csv};
 use crate::text::{for_people, hex, shortened, unhex};
 use crate::typed::{Typed, Types};
 use clap::Args;
@@ -130,7 +130,7 @@ pub fn put(args: &PutArgs) -> Outcome {
     let said = args.target.types.spelling();
     let from_stdin = args.value == "-";
     let value = if from_stdin { read_stdin()? } else { args.value.as_bytes().to_vec() };
-    ensure_not_schemas(&args.target.table)?;
+    ensure_may_be_made(&args.target.table)?;
     // Known to be wrong before a database is made.
     if args.target.hex {
         digits(args.key.as_bytes())?;

@@ -7,6 +7,7 @@
 //!
 //! Schemas are rows of the table `foreshore.schemas`: table name → JSON. They are dumped and restored with the rest.
 
+use crate::dump_format::INDEXES;
 use crate::failure::{Failure, Kind, Outcome};
 use crate::tables::has_lost_its_name;
 use crate::text::{for_people, shortened};
@@ -33,6 +34,18 @@ pub fn ensure_not_schemas(table: &str) -> Outcome {
         )));
     }
     Ok(())
+}
+
+/// Names that mean something else are none of tables that are made.
+///
+/// Errors: usage, if `table` is that of schemas, or of the indexes in a dump, where a table of that name would have no room.
+pub fn ensure_may_be_made(table: &str) -> Outcome {
+    if table == INDEXES {
+        return Err(Failure::usage(format!(
+            "table {INDEXES} is where a dump keeps indexes, leaf sizes and types; choose another name"
+        )));
+    }
+    ensure_not_schemas(table)
 }
 
 /// The shape of a CSV table.
@@ -136,7 +149,7 @@ impl Schema {
     /// Errors: usage, if the table has rows of another one, or of another origin; a lock's, if rows of a prepared transaction
     /// may become such.
     pub fn declare(&self, db: &Database, table: &str) -> Outcome {
-        ensure_not_schemas(table)?;
+        ensure_may_be_made(table)?;
         let present = Self::of(db, table)?;
         if present.as_ref() == Some(self) {
             return Ok(());

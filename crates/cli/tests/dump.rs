@@ -274,12 +274,17 @@ fn what_cannot_be_dumped_is_known_before_anything_is_written() {
     shell.ok(&["dump", "--output", "all.dump"]);
     let yesterdays = shell.ok(&["dump"]);
     for table in ["two\nlines", "foreshore.indexes"] {
-        shell.ok(&["put", "--table", table, "k", "v"]);
+        let db = foreshore::Database::open(shell.database()).expect("nobody else has it");
+        db.byte_table(table).expect("a table");
+        drop(db);
         let ran = shell.run(&["dump"]).expect(2, &["dump"]);
+        assert!(ran.stderr.contains("`foreshore rename`"), "{}", ran.stderr);
+        shell.ok(&["dump", "--table", "a"]);
         assert_eq!(ran.stdout, "", "{table}");
         shell.fails(2, &["dump", "--output", "all.dump"]);
         assert_eq!(std::fs::read_to_string(shell.path("all.dump")).expect("a file"), yesterdays, "{table}");
-        shell.ok(&["drop", "--table", table]);
+        shell.ok(&["rename", table, "b"]);
+        shell.ok(&["drop", "--table", "b"]);
     }
     shell.ok(&["dump", "--output", "all.dump"]);
 }
@@ -463,7 +468,7 @@ fn a_row_that_no_table_takes_is_named() {
     assert!(complaint.contains("line 8: the key has 2000 bytes"), "{complaint}");
 }
 
-/// An index that nobody knows yet, and a table in the place where dumps keep indexes.
+/// An index that nobody knows yet, and tables in the place where dumps keep indexes.
 #[test]
 fn indexes_that_cannot_be_kept_are_refused() {
     let shell = Shell::new();
@@ -472,7 +477,14 @@ fn indexes_that_cannot_be_kept_are_refused() {
     let args = ["restore", "-"];
     let ran = shell.run_with(&args, dump).expect(2, &args);
     assert!(ran.stderr.contains("line 7") && ran.stderr.contains("newer"), "{}", ran.stderr);
-    shell.ok(&["put", "--table", "foreshore.indexes", "t", "csb"]);
-    let refused = shell.fails(2, &["dump"]);
-    assert!(refused.contains("another name"), "{refused}");
+    shell.write("t.csv", "a,b\n1,2\n");
+    shell.ok(&["put", "--table", "t", "k", "v"]);
+    for args in [
+        &["put", "--table", "foreshore.indexes", "t", "csb"][..],
+        &["load", "--table", "foreshore.indexes", "--key", "a", "t.csv"],
+        &["rename", "t", "foreshore.indexes"],
+    ] {
+        let refused = shell.fails(2, args);
+        assert!(refused.contains("choose another name"), "{refused}");
+    }
 }
