@@ -23,7 +23,7 @@ use crate::args::spelled;
 use crate::failure::{Failure, Outcome, is_bad_input};
 use crate::text::{escape, hex, unescape, unhex};
 use clap::ValueEnum;
-use std::io::{self, BufRead, Write};
+use std::io::{self, BufRead, Read, Write};
 
 /// The database that is only in dumps: name of a table → its [`TableKind`](crate::table_kind::TableKind) as text.
 pub const INDEXES: &str = "foreshore.indexes";
@@ -103,17 +103,21 @@ pub struct Header {
     format: Format,
 }
 
+/// Of text in one line, at most: a space, three digits for each byte of the largest value, and the end.
+const LINE_BYTES_MAX: u64 = 3 * foreshore::VALUE_BYTES_MAX as u64 + 2;
+
 /// Reads a dump line by line.
 pub struct Reader<R> {
     input: R,
     line: Vec<u8>,
+    line_bytes_max: u64,
     number: u64,
 }
 
 impl<R: BufRead> Reader<R> {
     /// A reader before the first header.
     pub fn new(input: R) -> Self {
-        Self { input, line: Vec::new(), number: 0 }
+        Self { input, line: Vec::new(), line_bytes_max: LINE_BYTES_MAX, number: 0 }
     }
 
     /// The next table's header; `None` after the last table.
@@ -178,11 +182,15 @@ impl<R: BufRead> Reader<R> {
 
     fn next_line(&mut self) -> Outcome<bool> {
         self.line.clear();
-        let bytes = self.input.read_until(b'\n', &mut self.line).map_err(|e| unreadable(&e))?;
+        let mut allowed = self.input.by_ref().take(self.line_bytes_max);
+        let bytes = allowed.read_until(b'\n', &mut self.line).map_err(|e| unreadable(&e))?;
         if bytes == 0 {
             return Ok(false);
         }
         self.number += 1;
+        if bytes as u64 == self.line_bytes_max && self.line.last() != Some(&b'\n') {
+            return Err(self.wrong("the line is longer than any key or value may be"));
+        }
         // What is left of a cut line looks like a shorter key or value. Only a last line that is whole may lack its end.
         let has_end = self.line.pop_if(|byte| *byte == b'\n').is_some();
         if has_end || self.line == b"DATA=END" {
@@ -289,6 +297,18 @@ mod tests {
             b"VERSION=3\nformat=print\ntype=btree\nmapsize=1048576\nmaxreaders=126\ndb_pagesize=4096\n\
                      HEADER=END\n k\\5c\n v\\0a\nDATA=END\n";
         assert_eq!(read(dump).unwrap(), [(None, vec![(b"k\\".to_vec(), b"v\n".to_vec())])]);
+    }
+
+    /// One without an end would take all memory.
+    #[test]
+    fn a_line_is_no_longer_than_a_value() {
+        let input = &b"VERSION=3\nHEADER=END\n 6b\n 7676\n"[..];
+        let input = io::BufReader::new(input.chain(io::repeat(b'6')).take(1000));
+        let mut reader = Reader { line_bytes_max: 11, ..Reader::new(input) };
+        let header = reader.header().unwrap().expect("one");
+        assert_eq!(reader.row(&header).unwrap(), Some((b"k".to_vec(), b"vv".to_vec())));
+        let error = reader.row(&header).unwrap_err().to_string();
+        assert!(error.contains("line 5: the line is longer than any"), "{error}");
     }
 
     #[test]

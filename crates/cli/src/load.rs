@@ -373,6 +373,9 @@ impl Counts {
     }
 }
 
+/// Of text in one row, at most: twice that of the largest value, as quotes take space.
+const ROW_BYTES_MAX: u64 = 2 * foreshore::VALUE_BYTES_MAX as u64;
+
 /// Put behind the text. A last row without a line end takes one of them; only a quote that is still open takes both.
 const BEHIND_TEXT: &[u8] = b"\n\n";
 
@@ -380,6 +383,7 @@ const BEHIND_TEXT: &[u8] = b"\n\n";
 pub struct Rows<R> {
     csv: csv::Reader<Chain<Counted<R>, &'static [u8]>>,
     record: ByteRecord,
+    row_bytes_max: u64,
     /// The header, and the key in it.
     pub schema: Schema,
 }
@@ -389,20 +393,27 @@ impl<R: Read> Rows<R> {
     ///
     /// Errors: usage, if a column of `key` is missing, or a quote is not closed.
     pub fn new(input: R, delimiter: u8, key: &[String]) -> Outcome<Self> {
-        let text = Counted { input, bytes: 0 }.chain(BEHIND_TEXT);
+        Self::with_row_bytes_max(input, delimiter, key, ROW_BYTES_MAX)
+    }
+
+    fn with_row_bytes_max(input: R, delimiter: u8, key: &[String], row_bytes_max: u64) -> Outcome<Self> {
+        let text = Counted { input, bytes: 0, bytes_max: row_bytes_max }.chain(BEHIND_TEXT);
         let mut csv = csv::ReaderBuilder::new().delimiter(delimiter).from_reader(text);
-        let columns: Vec<_> = csv.byte_headers()?.iter().map(column).collect::<Outcome<_>>()?;
+        let header = csv.byte_headers().map_err(|error| unread(error, 1))?;
+        let columns: Vec<_> = header.iter().map(column).collect::<Outcome<_>>()?;
         if !columns.is_empty() {
             ensure_closed(&csv, 1)?;
         }
-        Ok(Self { csv, record: ByteRecord::new(), schema: Schema::new(columns, key)? })
+        Ok(Self { csv, record: ByteRecord::new(), row_bytes_max, schema: Schema::new(columns, key)? })
     }
 
     /// The next row.
     ///
     /// Errors: usage, if it is no row of this table, or its quote is not closed.
     pub fn next(&mut self) -> Outcome<Option<Row>> {
-        if !self.csv.read_byte_record(&mut self.record)? {
+        let begin = self.csv.position().clone();
+        self.csv.get_mut().get_mut().0.bytes_max = begin.byte() + self.row_bytes_max;
+        if !self.csv.read_byte_record(&mut self.record).map_err(|error| unread(error, begin.line()))? {
             return Ok(None);
         }
         let line = self.record.position().map_or(0, csv::Position::line);
@@ -428,6 +439,17 @@ fn ensure_closed<R: Read>(csv: &csv::Reader<Chain<Counted<R>, &'static [u8]>>, l
     )))
 }
 
+/// Why the row that begins in this line is not read.
+fn unread(error: csv::Error, line: u64) -> Failure {
+    match error.kind() {
+        csv::ErrorKind::Io(cause) if cause.kind() == io::ErrorKind::FileTooLarge => Failure::usage(format!(
+            "reading CSV: the row that begins in line {line} has more text than a table takes; if a quote in it is never closed, \
+             close it, or double a quote that belongs to the text"
+        )),
+        _ => error.into(),
+    }
+}
+
 /// A column's name.
 fn column(name: &[u8]) -> Outcome<String> {
     String::from_utf8(name.to_vec()).map_err(|_| {
@@ -438,14 +460,18 @@ fn column(name: &[u8]) -> Outcome<String> {
     })
 }
 
-/// Counts the bytes that were read.
+/// Counts the bytes that were read, and reads no more than a row may have: one whose quote is never closed would take all memory.
 struct Counted<R> {
     input: R,
     bytes: u64,
+    bytes_max: u64,
 }
 
 impl<R: Read> Read for Counted<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.bytes >= self.bytes_max {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
         let read = self.input.read(buffer)?;
         self.bytes += read as u64;
         Ok(read)
@@ -489,6 +515,24 @@ mod tests {
                 "{text:?}"
             );
         }
+    }
+
+    /// What never ends would take all memory. All rows together may have more.
+    #[test]
+    fn a_row_has_no_more_text_than_a_table_takes() {
+        let rows = |text: Box<dyn Read>| Rows::with_row_bytes_max(text, b',', &["k".into()], 100_000);
+        let told = |failure: Failure| failure.to_string();
+        let expected = |line: u64| format!("begins in line {line} has more text than a table takes");
+        let endless = |byte: u8| io::repeat(byte).take(1 << 20);
+        let complaint = rows(Box::new(endless(b'x'))).map(|_| ()).map_err(told).unwrap_err();
+        assert!(complaint.contains(&expected(1)), "{complaint}");
+
+        let long = "x".repeat(60_000);
+        let text = format!("k,v\n1,{long}\n2,{long}\n3,\"");
+        let mut rows = rows(Box::new(io::Cursor::new(text).chain(endless(b'\n')))).map_err(told).unwrap();
+        assert_eq!([rows.next(), rows.next()].map(|row| row.map_err(told).unwrap().unwrap().line), [2, 3]);
+        let complaint = rows.next().map(|_| ()).map_err(told).unwrap_err();
+        assert!(complaint.contains(&expected(4)), "{complaint}");
     }
 
     /// Or hundreds of rows of megabytes would wait for each of 64 loaders.
