@@ -246,8 +246,9 @@ impl Database {
     }
 
     /// The global ids of the transactions that have [prepared](Transaction::prepare) and wait to hear whether to commit,
-    /// those from before a crash among them. They keep their locks. (Not those that are being committed just now, which may be back
-    /// after a power failure; nor those that are just preparing, which it may take back.)
+    /// those from before a crash among them. They keep their locks, after a restart those on the rows that they wrote.
+    /// (Not those that are being committed just now, which may be back after a power failure; nor those that are just preparing, which
+    /// it may take back.)
     ///
     /// ```
     /// # fn main() -> foreshore::Result<()> {

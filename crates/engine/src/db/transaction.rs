@@ -374,7 +374,8 @@ impl Transaction {
     /// First half of a commit over several databases: afterwards the transaction can be committed and rolled back,
     /// also after a crash, by the name `gid` (at most 256 bytes), with
     /// [`Database::commit_prepared`](crate::Database::commit_prepared) and
-    /// [`Database::rollback_prepared`](crate::Database::rollback_prepared). Until then it keeps its locks.
+    /// [`Database::rollback_prepared`](crate::Database::rollback_prepared). Until then it keeps its locks, after
+    /// a restart those on the rows that it wrote.
     ///
     /// Waits until that is durable, whatever the durability. Use the databases in one order: a circle of waits through two of them is
     /// [not found](Transaction).
