@@ -6,7 +6,9 @@ use common::{Rng, rows, tiny};
 use foreshore::{ByteTable, Database, Error, Index, Result, TableOptions};
 use foreshore_io::sim::{Crash, Fault, Repeat};
 use foreshore_io::{MemVfs, SimDisk};
+use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 
 /// Lies in part outside of its row, in chunks.
@@ -83,6 +85,32 @@ fn names_change_places() {
     }
     assert_eq!((one.name(), two.name()), ("two", "one"));
     assert_eq!(db.tables().unwrap(), ["one", "two"]);
+}
+
+/// Whoever checks them meanwhile is told the names of one moment.
+#[test]
+fn a_check_tells_each_name_once() {
+    let db = Database::in_memory().unwrap();
+    for name in ["one", "two"] {
+        db.byte_table(name).unwrap().bulk_load((0..5000_u32).map(|n| (n.to_be_bytes(), [7; 100]))).unwrap();
+    }
+    let is_checked = AtomicBool::new(false);
+    let told = thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_checked.load(Relaxed) {
+                for (from, to) in [("one", "between"), ("two", "one"), ("between", "two")] {
+                    assert!(db.rename_table(from, to).unwrap());
+                }
+            }
+        });
+        let reports: Vec<_> = (0..100).map(|_| db.check()).collect();
+        is_checked.store(true, Relaxed);
+        reports
+    });
+    for report in told {
+        let names: BTreeSet<_> = report.unwrap().tables.into_iter().map(|table| table.name).collect();
+        assert_eq!(names.len(), 3, "the catalog is one of them: {names:?}");
+    }
 }
 
 #[test]

@@ -157,16 +157,18 @@ impl Engine {
     }
 
     pub fn check(&self) -> Result<CheckReport> {
-        let tables: Vec<_> = self.tables.with_all(|tables| tables.cloned().collect());
+        // Their names are of one moment: two that change places meanwhile are not called the same.
+        let named = |tree: &Arc<Tree>| (tree.name().to_owned(), tree.clone());
+        let tables: Vec<_> = self.tables.with_all(|tables| tables.map(named).collect());
         let mut report = CheckReport::default();
         let mut leaves = 0;
-        for tree in std::iter::once(self.tables.catalog().clone()).chain(tables) {
+        for (name, tree) in std::iter::once(named(self.tables.catalog())).chain(tables) {
             let table = match check_whole(&tree) {
                 Err(_) if tree.is_dropped() => continue, // meanwhile
                 checked => checked?,
             };
             leaves += table.leaves + table.large_leaves;
-            report.tables.push(table);
+            report.tables.push(TableReport { name, ..table });
         }
         let _none_is_half_freed = self.core.txns.spills.keep_from_freeing();
         for hidden in self.core.txns.spills.tables() {

@@ -267,7 +267,7 @@ impl Tables {
         }
     }
 
-    /// Calls `look` with all tables but the catalog, while none is created, renamed or dropped.
+    /// Calls `look` with all tables but the catalog, while none is created, renamed or dropped: names of one moment.
     pub fn with_all<R>(&self, look: impl FnOnce(&mut dyn Iterator<Item = &Arc<Tree>>) -> R) -> R {
         let _none_is_dropped = lock_or_wait(&self.dropping);
         let _none_is_created_or_renamed = lock_or_wait(&self.changing);
