@@ -351,7 +351,8 @@ impl Database {
     /// ([`Error::Deadlock`](crate::Error::Deadlock)).
     ///
     /// Errors: [`Error::TableInUse`](crate::Error::TableInUse) if those that it waits for do not end within 10 seconds, as the caller's
-    /// own transaction cannot. The table stays then.
+    /// own transaction cannot; [`Error::Corrupt`](crate::Error::Corrupt) if the list of tables does not have it under this name. The table
+    /// stays then.
     ///
     /// ```
     /// # fn main() -> foreshore::Result<()> {

@@ -235,9 +235,10 @@ impl Tables {
         let _dropping = self.close(&tree)?;
         let changing = lock_or_wait(&self.changing);
         let removed = self.catalog.autocommit(name.as_bytes(), Intent::Remove, PATIENCE);
-        // Durable before the first leaf goes: a table that still has its row has all its leaves.
-        let durable =
-            removed.and_then(|row| row.map_or(Ok(()), |row| self.core.log.commit(row, Durability::Sync)));
+        // Durable before the first leaf goes: a table that still has its row has all its leaves. It may have it under another name.
+        let durable = removed
+            .and_then(|row| row.ok_or_else(|| without_row(name)))
+            .and_then(|row| self.core.log.commit(row, Durability::Sync));
         // The table stays, and is used again, or at least read.
         durable.inspect_err(|_| tree.users.open())?;
         self.known.write().remove(name);
@@ -273,6 +274,11 @@ impl Tables {
         let _none_is_created_or_renamed = lock_or_wait(&self.changing);
         look(&mut self.known.read().values())
     }
+}
+
+/// What a table is that the catalog does not know by its name.
+fn without_row(name: &str) -> Error {
+    Error::corrupt("catalog", format!("table {name:?} has no row there, and was not dropped"))
 }
 
 /// The table, if its rows are of these types, as far as that is known.
@@ -328,6 +334,33 @@ mod tests {
             waiter.join().unwrap();
         });
         HAS_SAID.load(SeqCst)
+    }
+
+    /// Of a table whose row is elsewhere no leaf goes: the next opening would find a table without them.
+    #[test]
+    fn a_table_without_its_row_is_not_dropped() {
+        let disk = Arc::new(MemVfs::new());
+        let db = Database::builder().open_on(disk.clone()).unwrap();
+        let table = db.byte_table("t").unwrap();
+        table.put(b"k", &LARGE).unwrap();
+        let Tables { catalog, .. } = &db.engine.tables;
+        let row = catalog::Row::of(&table.tree).encode();
+        for (name, intent) in [("elsewhere", Intent::Put(&row)), ("t", Intent::Remove)] {
+            catalog.autocommit(name.as_bytes(), intent, PATIENCE).unwrap();
+        }
+        for _ in 0..2 {
+            let refused = db.drop_table("t");
+            assert!(
+                matches!(&refused, Err(Error::Corrupt { detail, .. }) if detail.contains("\"t\"")),
+                "{refused:?}"
+            );
+        }
+        db.transact(|tx| tx.bytes(&table).put(b"l", b"v")).expect("it is used again");
+        drop(table);
+        db.close().unwrap();
+        let db = Database::builder().open_on(disk).unwrap();
+        assert_eq!(db.byte_table("elsewhere").unwrap().get(b"k").unwrap().as_deref(), Some(&LARGE[..]));
+        assert_eq!(db.check().unwrap().stray_pages, 0);
     }
 
     /// A dropped table's index is not kept for transactions that may never come.
