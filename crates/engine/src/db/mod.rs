@@ -321,9 +321,12 @@ impl Database {
     /// [`byte_table`](Database::byte_table) makes a new table. Clients of a server in this process that have selected it go on with it until
     /// they select again.
     ///
+    /// Others find it by the new name before that is durable.
+    ///
     /// Errors: [`Error::Argument`](crate::Error::Argument) if a table is called `to` already, or none can have that name;
-    /// [`Error::Full`](crate::Error::Full): nothing was changed; [`Error::Poisoned`](crate::Error::Poisoned): the next opening finds the
-    /// one name or the other.
+    /// [`Error::Full`](crate::Error::Full), [`Error::LockTimeout`](crate::Error::LockTimeout),
+    /// [`Error::TooManyTransactions`](crate::Error::TooManyTransactions) (it is a transaction, of the list of tables): nothing was changed;
+    /// [`Error::Poisoned`](crate::Error::Poisoned): the table keeps its name, and the next opening finds the one or the other.
     ///
     /// ```
     /// # fn main() -> foreshore::Result<()> {

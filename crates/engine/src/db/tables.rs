@@ -207,15 +207,20 @@ impl Tables {
             return Err(Error::Argument(format!("there is a table {to:?} already; {hint}")));
         }
         let renamed = self.move_row(&tree, from, to)?;
-        self.core.log.commit(renamed, Durability::Sync)?;
-        let mut known = self.known.write();
-        known.remove(from);
-        known.insert(to.to_owned(), tree);
+        // Others know it by the new name before that is durable: what they do by it lies behind the rename in the log, and so
+        // is lost with it or not at all. The old name is free to nobody until then, as `changing` is held.
+        let durable = self.core.log.commit(renamed, Durability::Sync);
+        // Nothing can be logged any more, and so no row tell of this: who reads on finds the table where it was.
+        durable.inspect_err(|_| {
+            let _none_makes_chunks = lock_or_wait(&tree.making_chunks);
+            self.change_name(&tree, to, from);
+        })?;
         Ok(true)
     }
 
-    /// Gives the table's row in the catalog another key, in a transaction. Returns the end of its commit record.
-    fn move_row(&self, tree: &Tree, from: &str, to: &str) -> Result<Lsn> {
+    /// Gives the table's row in the catalog another key, in a transaction, and then the table that name. Returns the end of the commit
+    /// record.
+    fn move_row(&self, tree: &Arc<Tree>, from: &str, to: &str) -> Result<Lsn> {
         // Who makes the hidden table puts the row under the name that the table has, and must not bring the old one back.
         let _none_makes_chunks = lock_or_wait(&tree.making_chunks);
         let row = catalog::Row::of(tree).encode();
@@ -224,8 +229,16 @@ impl Tables {
             self.catalog.write(txn, to.as_bytes(), Intent::Put(&row))?;
             self.catalog.write(txn, from.as_bytes(), Intent::Remove)
         })?;
-        tree.rename(to);
+        self.change_name(tree, from, to);
         Ok(end.expect("it has written"))
+    }
+
+    /// The table tells its new name when it is found by that, and not before.
+    fn change_name(&self, tree: &Arc<Tree>, from: &str, to: &str) {
+        let mut known = self.known.write();
+        tree.rename(to);
+        known.remove(from);
+        known.insert(to.to_owned(), tree.clone());
     }
 
     /// See [`Database::drop_table`](crate::Database::drop_table).
@@ -300,7 +313,8 @@ mod tests {
     use super::*;
     use crate::db::catalog::FIRST;
     use crate::{ByteTable, Database, before_waiting};
-    use foreshore_io::{MemVfs, SimDisk, sim::Crash};
+    use foreshore_io::sim::{Crash, Fault, Repeat};
+    use foreshore_io::{MemVfs, SimDisk};
     use parking_lot::MutexGuard;
     use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
     use std::sync::mpsc;
@@ -398,8 +412,15 @@ mod tests {
         assert_eq!(open().tables().unwrap(), ["last", "there"]);
     }
 
+    /// A change that may yet be lost: nobody sees that there is one more table, or one less.
+    const STILL: [&str; 2] = ["goes", "stays"];
+
     /// Does `change` to the tables of a database, which waits until that is durable. Meanwhile another one is opened.
-    fn open_beside<R: Send>(change: impl Fn(&Database) -> Result<R> + Sync) -> (Database, R) {
+    /// The tables are called `meanwhile` then.
+    fn open_beside<R: Send>(
+        change: impl Fn(&Database) -> Result<R> + Sync,
+        meanwhile: [&str; 2],
+    ) -> (Database, R) {
         let db = Database::builder().durability(Durability::Sync).open_on(Arc::new(MemVfs::new())).unwrap();
         let stays = db.byte_table("stays").unwrap();
         db.byte_table("goes").unwrap();
@@ -417,7 +438,7 @@ mod tests {
             let names = db.tables().unwrap();
             hole.abandon();
             assert!(Arc::ptr_eq(&found.expect("it waits for the other").unwrap().tree, &stays.tree));
-            assert_eq!(names, ["goes", "stays"], "the change may yet be lost");
+            assert_eq!(names, meanwhile);
             changes.join().unwrap().unwrap()
         });
         (db, changed)
@@ -426,16 +447,38 @@ mod tests {
     /// Who opens a table need not wait until another one, which somebody creates, is durable.
     #[test]
     fn existing_tables_are_opened_while_one_is_created() {
-        let (db, _) = open_beside(|db| db.byte_table("new"));
+        let (db, _) = open_beside(|db| db.byte_table("new"), STILL);
         assert_eq!(db.tables().unwrap(), ["goes", "new", "stays"]);
     }
 
     /// Nor until it is durable that there is another one no more.
     #[test]
     fn existing_tables_are_opened_while_one_is_dropped() {
-        let (db, dropped) = open_beside(|db| db.drop_table("goes"));
+        let (db, dropped) = open_beside(|db| db.drop_table("goes"), STILL);
         assert!(dropped);
         assert_eq!(db.tables().unwrap(), ["stays"]);
+    }
+
+    /// A table is found by the name that it tells, also until its rename is durable.
+    #[test]
+    fn renamed_tables_are_opened_before_that_is_durable() {
+        let (db, renamed) = open_beside(|db| db.rename_table("goes", "gone"), ["gone", "stays"]);
+        assert!(renamed && db.existing_byte_table("goes").is_none());
+    }
+
+    /// Nothing changes any more where the log has failed: tables have the names that those who read on know.
+    #[test]
+    fn a_rename_that_fails_leaves_the_name() {
+        let disk = SimDisk::new(0);
+        let db = Database::builder().durability(Durability::Sync).open_on(Arc::new(disk.clone())).unwrap();
+        let table = db.byte_table("before").unwrap();
+        table.put(b"k", &LARGE).unwrap();
+        disk.fail_at(disk.events(), Fault::Eio, Repeat::Forever);
+        let failed = db.rename_table("before", "after");
+        assert!(matches!(failed, Err(Error::Poisoned { .. })), "{failed:?}");
+        assert_eq!((table.name(), db.tables().unwrap()), ("before", vec!["before".to_owned()]));
+        assert_eq!(table.tree.chunks.get().unwrap().name(), "large values of before");
+        assert_eq!(db.byte_table("before").unwrap().get(b"k").unwrap().as_deref(), Some(&LARGE[..]));
     }
 
     /// Who drops a table may wait for the transaction of a thread that looks at all tables, and closes it only then.
