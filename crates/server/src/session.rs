@@ -133,12 +133,17 @@ impl Session {
         let mut told = self.client.told.lock();
         told.active = active;
         told.queued = self.queue.as_ref().map_or(-1, |queue| queue.commands.len() as i64);
-        told.in_transaction = self.queue.is_some() || self.transaction.is_some();
+        told.in_transaction = self.is_within();
         told.protocol = if self.protocol == Protocol::Resp2 { 2 } else { 3 };
         told.command = self.last_command.map_or("none", |command| command.name);
         if told.table != self.target.name() {
             told.table = self.target.name().to_owned();
         }
+    }
+
+    /// Is the next command part of a transaction, or queued for one?
+    pub fn is_within(&self) -> bool {
+        self.queue.is_some() || self.transaction.is_some()
     }
 
     /// Reads the value of `key` into `self.value`; is there one?
@@ -177,11 +182,12 @@ impl Session {
     }
 
     /// May the last command be executed together with others of its kind, since each is nothing but itself: part of no
-    /// transaction, neither queued nor watched?
+    /// transaction, neither queued nor watched, nor about a table that it has to come to first?
     pub fn repeats(&self) -> Option<Kind> {
-        let is_plain =
-            self.is_trusted && self.transaction.is_none() && self.queue.is_none() && self.watches.is_empty();
-        self.last_command.filter(|_| is_plain).and_then(|command| Kind::of(command.name))
+        let is_plain = self.is_trusted && !self.is_within() && self.watches.is_empty();
+        self.last_command
+            .filter(|_| is_plain && !self.target.is_renamed())
+            .and_then(|command| Kind::of(command.name))
     }
 
     /// Is `key` there? Its value, which may be large, is read only if it is watched.

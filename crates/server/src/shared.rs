@@ -123,10 +123,11 @@ impl Shared {
 
     /// A table that has been opened before. Others may have dropped it since. One that has got another name is not the one of this name.
     pub fn find(&self, name: &str) -> Option<Target> {
-        self.targets.lock().get(name).filter(|target| target.patient.name() == name).cloned()
+        self.targets.lock().get(name).filter(|target| !target.is_renamed()).cloned()
     }
 
-    /// The same, whatever it is called by now: for who cannot wait until the one of this name is opened.
+    /// The same, whatever it is called by now: for a client that has just come. Its first command that is about rows waits until the one
+    /// of this name is opened.
     pub fn find_opened(&self, name: &str) -> Option<Target> {
         self.targets.lock().get(name).cloned()
     }
@@ -313,7 +314,12 @@ impl Target {
         &self.name
     }
 
-    /// What has its name now, should it have been dropped; created like it if absent.
+    /// Has it got another name since? Asked before each command: as long as it has not, this compares two short names.
+    pub fn is_renamed(&self) -> bool {
+        self.patient.name() != self.name
+    }
+
+    /// What has its name now, should it have been dropped or renamed; created like it if absent.
     pub fn again(&self) -> Wanted {
         let options = TableOptions::new().index(self.patient.index()).leaf_bytes(self.patient.leaf_bytes());
         Wanted { name: self.name().to_owned(), options }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Null, Running, ok, options, text};
+use common::{Int, List, Null, Running, list, ok, options, text};
 use foreshore::{Database, Durability, Error};
 use foreshore_io::sim::{Fault, Repeat};
 use foreshore_io::{MemVfs, SimDisk};
@@ -10,6 +10,105 @@ use foreshore_server::Options;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
+
+/// Puts `new`, with a row `k`, in the place of `db0`, which is called `old` from then on.
+fn exchange(db: &Database) {
+    db.byte_table("new").unwrap().put(b"k", b"new").unwrap();
+    assert!(db.rename_table("db0", "old").unwrap() && db.rename_table("new", "db0").unwrap());
+}
+
+/// The value of `k`.
+fn value(db: &Database, table: &str) -> Option<Vec<u8>> {
+    db.existing_byte_table(table).expect("it is there").get(b"k").unwrap()
+}
+
+/// Whichever command comes first, it is about the table of the name, made anew if there is none; the other one stays as it was.
+#[test]
+fn all_commands_mean_the_same_table() {
+    for first in ["DBSIZE", "KEYS *", "RANDOMKEY", "GET k", "EXISTS k", "SCAN 0", "SET k 1", "FLUSHDB"] {
+        let server = Running::new();
+        let mut c = server.client();
+        assert_eq!(c.call("SET k old"), ok());
+        assert!(server.db.rename_table("db0", "archive").unwrap());
+        c.call(first);
+        let expected = Int((first == "SET k 1").into());
+        assert_eq!((c.call("DBSIZE"), c.call("EXISTS k")), (expected.clone(), expected), "{first}");
+        assert_eq!(value(&server.db, "archive").as_deref(), Some(&b"old"[..]), "{first}");
+    }
+}
+
+/// So FLUSHDB empties what its client has seen, and nothing else.
+#[test]
+fn flushdb_empties_what_is_read() {
+    let server = Running::new();
+    let mut c = server.client();
+    assert_eq!(c.call("SET k old"), ok());
+    exchange(&server.db);
+    assert_eq!((c.call("GET k"), c.call("KEYS *")), (text("new"), list(["k"])));
+    assert_eq!((c.call("FLUSHDB"), c.call("GET k")), (ok(), Null));
+    assert_eq!((value(&server.db, "old"), value(&server.db, "db0")), (Some(b"old".to_vec()), None));
+}
+
+/// Also where many requests come at a time, which are executed together.
+#[test]
+fn pipelines_come_to_the_table_of_the_name() {
+    for (before, request, expected) in [("SET k old", "SET k 1", ok()), ("GET k", "GET k", text("new"))] {
+        let server = Running::new();
+        let mut c = server.client();
+        assert_eq!(c.call("SET k old"), ok());
+        assert_ne!(c.call(before), Null); // the next ones of this kind are executed together
+        exchange(&server.db);
+        c.send(&[request; 3]);
+        let replies = [(); 3].map(|()| c.reply());
+        assert!(replies.iter().all(|reply| *reply == expected), "{request}: {replies:?}");
+        assert_eq!(value(&server.db, "old").as_deref(), Some(&b"old"[..]), "{request}");
+    }
+}
+
+/// Who has just come, and selected nothing, has database 0.
+#[test]
+fn new_clients_do_not_come_to_what_was_put_aside() {
+    let server = Running::new();
+    assert_eq!(server.client().call("SET k old"), ok());
+    assert!(server.db.rename_table("db0", "archive").unwrap());
+    let mut late = server.client();
+    assert_eq!((late.call("PING"), server.db.tables().unwrap()), (text("PONG"), vec!["archive".to_owned()]));
+    assert_eq!((late.call("GET k"), late.call("SET k new")), (Null, ok()));
+    assert_eq!(value(&server.db, "archive").as_deref(), Some(&b"old"[..]));
+    assert_eq!(value(&server.db, "db0").as_deref(), Some(&b"new"[..]));
+}
+
+/// What has been begun is about one table, from its beginning to its end.
+#[test]
+fn transactions_keep_their_table() {
+    for (begin, end) in [("MULTI", "EXEC"), ("KV.BEGIN", "KV.COMMIT")] {
+        let server = Running::new();
+        let mut c = server.client();
+        assert_eq!((c.call("SET k old"), c.call(begin)), (ok(), ok()));
+        exchange(&server.db);
+        for line in ["APPEND k er", "COPY k k DB 0 REPLACE", end] {
+            let reply = c.call(line);
+            assert!(!matches!(reply, common::Value::Error(_)), "{begin}, {line}: {reply:?}");
+        }
+        assert_eq!(value(&server.db, "old").as_deref(), Some(&b"older"[..]), "{begin}");
+        assert_eq!(value(&server.db, "db0").as_deref(), Some(&b"older"[..]), "{begin}: COPY is of another");
+        assert_eq!((c.call("SET k newer"), c.call("GET k")), (ok(), text("newer")));
+        assert_eq!(value(&server.db, "old").as_deref(), Some(&b"older"[..]), "{begin}");
+    }
+}
+
+/// A table is not taken for a dropped one that had its name before.
+#[test]
+fn a_live_table_is_not_taken_for_a_dropped_one() {
+    let server = Running::with(Options { lock_timeout: Duration::ZERO, ..options() });
+    let mut c = server.client();
+    for line in ["SELECT 1", "SELECT 0", "SET k v", "MULTI", "COPY k l DB 1"] {
+        c.call(line);
+    }
+    assert!(server.db.drop_table("db1").unwrap() && server.db.rename_table("db0", "db1").unwrap());
+    assert_eq!(c.call("EXEC"), List(vec![Int(1)]), "both are the table that is called db1 now");
+    assert_eq!(server.db.byte_table("db1").unwrap().get(b"l").unwrap().as_deref(), Some(&b"v"[..]));
+}
 
 /// Who selects the old name while a rename waits for the device waits for that, too, and is not refused.
 #[test]

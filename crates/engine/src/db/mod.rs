@@ -318,8 +318,8 @@ impl Database {
     /// It is the same table: handles, transactions, also those that have [prepared](crate::Transaction::prepare), snapshots and backups
     /// that use it go on, and nobody waits for anybody but for a [drop](Database::drop_table) that is under way. Handles tell the
     /// new name. A backup that has begun gives the table in the copy the name that it had then. `from` is free:
-    /// [`byte_table`](Database::byte_table) makes a new table. Clients of a server in this process that have selected it go on with it until
-    /// they select again.
+    /// [`byte_table`](Database::byte_table) makes a new table. Clients of a server in this process that have selected it
+    /// come to the table of the name with their next command, which makes one if there is none.
     ///
     /// Others find it by the new name before that is durable.
     ///

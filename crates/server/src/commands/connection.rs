@@ -143,6 +143,17 @@ pub fn select(call: &mut Call<'_>) -> Outcome {
     Ok(Next::Go)
 }
 
+/// Others may have renamed the client's table: then it comes to what has the name by which it knows that one, as it would by SELECT.
+/// All commands agree by that, those that reach rows through the table and those that open it by its name elsewhere. Within a
+/// transaction it keeps what it has.
+pub fn come_to_table(call: &mut Call<'_>) -> Result<(), CommandError> {
+    if call.session.is_within() || !call.session.target.is_renamed() {
+        return Ok(());
+    }
+    call.session.target = call.table(call.session.target.again())?;
+    Ok(())
+}
+
 /// The table that the number at `at` means.
 pub fn database_at(call: &Call<'_>, at: usize) -> Result<Wanted, CommandError> {
     let number = call.number(at)?;

@@ -435,9 +435,13 @@ fn ok_or_error(protocol: Protocol, done: Result<(), impl Into<CommandError>>) ->
 /// The table without which there is this error.
 fn to_open(call: &Call<'_>, error: &CommandError) -> Option<Wanted> {
     let own = &call.session.target;
+    // Another one may have gone by the name that the client's has got since: a read tells.
+    let is_gone = || matches!(own.table().contains(b""), Err(Error::TableDropped { .. }));
     match error {
         CommandError::NotOpen(wanted) => Some(wanted.clone()),
-        CommandError::Engine(Error::TableDropped { name }) if own.table().name() == name => Some(own.again()),
+        CommandError::Engine(Error::TableDropped { name }) if own.table().name() == name && is_gone() => {
+            Some(own.again())
+        }
         CommandError::Engine(Error::TableDropped { name }) => {
             call.shared.find(name).map(|target| target.again())
         }
@@ -472,7 +476,12 @@ fn dispatch(call: &mut Call<'_>) -> Outcome {
         }
         (Err(error), None) => Err(error),
         (Ok(command), Some(_)) if !command.ends_queue() => transactions::queue(call),
-        (Ok(command), _) => run(call, command),
+        (Ok(command), _) => {
+            if command.means_table() {
+                connection::come_to_table(call)?;
+            }
+            run(call, command)
+        }
     }
 }
 
@@ -505,8 +514,7 @@ fn check(call: &Call<'_>, command: &'static Command) -> Result<(), CommandError>
     if command.refuses_subcommand(&call.args) {
         return call.refuse_subcommand();
     }
-    let is_within = call.session.queue.is_some() || call.session.transaction.is_some();
-    if is_within && !command.has(TRANSACTIONAL) {
+    if call.session.is_within() && !command.has(TRANSACTIONAL) {
         return refused(format!(
             "ERR {} is not possible within a transaction; end it first",
             command.name.to_uppercase()

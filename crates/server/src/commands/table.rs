@@ -40,6 +40,8 @@ pub const READ: u8 = 16;
 const ADMIN: u8 = 32;
 /// It goes through rows, and may be part of a transaction.
 const WALKS: u8 = 64;
+/// It begins a transaction, which keeps the table that the client's commands mean.
+const BEGINS: u8 = 128;
 
 const R: u8 = READ | TRANSACTIONAL;
 const W: u8 = WRITE | TRANSACTIONAL;
@@ -62,6 +64,11 @@ impl Command {
     /// Is it executed after MULTI, when others are queued?
     pub fn ends_queue(&self) -> bool {
         self.has(ENDS_QUEUE)
+    }
+
+    /// Must be settled which table it means? What only concerns the client, or the server, makes none.
+    pub fn means_table(&self) -> bool {
+        self.has(READ | WRITE | BEGINS)
     }
 
     /// Does it take `count` arguments, its name included?
@@ -190,7 +197,7 @@ pub static COMMANDS: &[Command] = &[
     command("info", -1, 0, NONE, "server", "About the server", info::info),
     command("keys", 2, READ, NONE, "generic", "Keys that match a pattern; SCAN is kinder", keys::keys),
     command("kv.backup", 2, ADMIN, NONE, "foreshore", "Copies the database into a directory of this name below --backups; its rows", admin::backup),
-    command("kv.begin", 1, 0, NONE, "foreshore", "Begins a transaction, serializable, which is rolled back when idle", transactions::begin),
+    command("kv.begin", 1, BEGINS, NONE, "foreshore", "Begins a transaction, serializable, which is rolled back when idle", transactions::begin),
     command("kv.commit", 1, TRANSACTIONAL, NONE, "foreshore", "Commits it", transactions::commit),
     command("kv.delrange", -3, W | WALKS, NONE, "foreshore", "Removes a range of keys: from, to, [LIMIT n]; how many", ordered::delrange),
     command("kv.pop", -3, W, NONE, "foreshore", "Removes the first row of a range: from, to, [REV]; the row", ordered::pop),
@@ -204,7 +211,7 @@ pub static COMMANDS: &[Command] = &[
     command("mget", -2, R, ALL, "string", "Values, all of one point in time", strings::mget),
     command("mset", -3, W, PAIRS, "string", "Sets values, all or none", strings::mset),
     command("msetnx", -3, W, PAIRS, "string", "Sets values if none of the keys is there", strings::msetnx),
-    command("multi", 1, TRANSACTIONAL | ENDS_QUEUE, NONE, "transactions", "Queues further commands for EXEC", transactions::multi),
+    command("multi", 1, TRANSACTIONAL | ENDS_QUEUE | BEGINS, NONE, "transactions", "Queues further commands for EXEC", transactions::multi),
     command("object", -2, R, (2, 2, 1), "generic", "ENCODING, REFCOUNT", keys::object)
         .with(&[("ENCODING", 3), ("REFCOUNT", 3)]),
     command("persist", 2, W, ONE, "generic", "0: rows do not expire", keys::persist),
