@@ -365,6 +365,7 @@ impl Session {
     /// Remembers what `keys`, each of them there once, are now, for EXEC. Nothing, and `false`, if the values that are watched would
     /// have more than `bytes_max`.
     pub fn watch(&mut self, keys: &[&[u8]], bytes_max: usize) -> Result<bool, CommandError> {
+        self.watches.break_if_renamed(); // or the key at hand might be taken for that of another table
         let (mut new, mut bytes, mut read_bytes) = (Vec::new(), self.watches.value_bytes(), 0);
         let time = TimeOnLoop::begin(self.is_on_loop);
         for key in keys {

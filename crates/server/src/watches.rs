@@ -3,6 +3,8 @@
 //! Invariants:
 //! - W1: what the client has read or written by a key's name counts, be it by a command that then changed nothing. What a
 //!   refused command did, or one of a transaction, does not.
+//! - W2: keys are told apart by the names of their tables. So where others have renamed a table since, EXEC does not happen: what has
+//!   its name now is other rows than those that were watched.
 
 use crate::commands::{CommandError, TimeOnLoop};
 use crate::fingerprint::Fingerprint;
@@ -103,6 +105,11 @@ impl Watches {
     /// If so, EXEC must not happen, even if all is again what it was by then.
     pub fn break_if(&mut self, is_changed: bool) {
         self.is_broken |= is_changed;
+    }
+
+    /// The same, if the table of a watched key has got another name (W2). To be asked before anything else is done by the old one.
+    pub fn break_if_renamed(&mut self) {
+        self.is_broken |= self.keys.iter().any(|watched| watched.table.is_renamed());
     }
 
     /// Are all what they were? To be asked in the transaction, which keeps them so.

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Int, List, Null, Running, list, ok, options, text};
+use common::{Client, Int, List, Null, Running, list, ok, options, text};
 use foreshore::{Database, Durability, Error};
 use foreshore_io::sim::{Fault, Repeat};
 use foreshore_io::{MemVfs, SimDisk};
@@ -94,6 +94,30 @@ fn transactions_keep_their_table() {
         assert_eq!(value(&server.db, "db0").as_deref(), Some(&b"older"[..]), "{begin}: COPY is of another");
         assert_eq!((c.call("SET k newer"), c.call("GET k")), (ok(), text("newer")));
         assert_eq!(value(&server.db, "old").as_deref(), Some(&b"older"[..]), "{begin}");
+    }
+}
+
+/// What was watched in the table that had the name before does not hide a key of the one that has it now.
+#[test]
+fn watches_of_renamed_tables_are_broken() {
+    let watch_again = |c: &mut Client| assert_eq!((c.call("SELECT 0"), c.call("WATCH k")), (ok(), ok()));
+    let go_on = |c: &mut Client| assert_eq!(c.call("GET other"), Null);
+    for then in [&watch_again as &dyn Fn(&mut Client), &go_on] {
+        for is_put_back in [false, true] {
+            let server = Running::new();
+            let mut c = server.client();
+            assert_eq!((c.call("SET k old"), c.call("WATCH k")), (ok(), ok()));
+            exchange(&server.db);
+            then(&mut c);
+            server.db.byte_table("db0").unwrap().put(b"k", b"of others").unwrap();
+            if is_put_back {
+                for (from, to) in [("db0", "new"), ("old", "db0")] {
+                    assert!(server.db.rename_table(from, to).unwrap());
+                }
+            }
+            assert_eq!((c.call("MULTI"), c.call("SET k 1"), c.call("EXEC")), (ok(), text("QUEUED"), Null));
+            assert_eq!((c.call("WATCH k"), c.call("MULTI"), c.call("EXEC")), (ok(), ok(), List(vec![])));
+        }
     }
 }
 

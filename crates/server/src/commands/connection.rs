@@ -150,6 +150,7 @@ pub fn come_to_table(call: &mut Call<'_>) -> Result<(), CommandError> {
     if call.session.is_within() || !call.session.target.is_renamed() {
         return Ok(());
     }
+    call.session.watches.break_if_renamed(); // before its name may be given back to it
     call.session.target = call.table(call.session.target.again())?;
     Ok(())
 }

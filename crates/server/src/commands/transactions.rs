@@ -105,6 +105,7 @@ fn attempt(call: &mut Call<'_>, queue: &Queue) -> Outcome {
     // What answers little may have read much.
     let time = TimeOnLoop::begin(call.session.is_on_loop);
     let transaction = call.shared.begin()?;
+    call.session.watches.break_if_renamed();
     if !call.session.watches.are_kept(call.shared, &transaction, &time)? {
         call.reply().null_array();
         return Ok(Next::Go);
