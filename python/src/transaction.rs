@@ -54,7 +54,7 @@ impl Transaction {
         staying(py, || self.handle.with(TransactionHandle::commit)).or_raise(py)
     }
 
-    /// Rolls back.
+    /// Rolls back. One that has lost by then, as a ``Deadlock`` or ``Aborted`` said, is rolled back already: that is raised again.
     fn rollback(&self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| self.handle.with(TransactionHandle::rollback)).or_raise(py)
     }

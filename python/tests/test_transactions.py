@@ -163,6 +163,32 @@ def test_transact_returns_and_runs_again(db, accounts):
     assert len(runs) == 3 and list(accounts) == ["ada", "ben", "run 3"]
 
 
+def test_work_that_ends_its_transaction_runs_again(db, accounts):
+    runs = []
+
+    def lose(tx):
+        runs.append(tx)
+        if len(runs) < 3:
+            db.abort(tx.number)
+        tx.table(accounts)["ada"] = len(runs)
+
+    def leaves_a_block(tx):
+        with tx:
+            lose(tx)
+
+    def rolls_back(tx):
+        try:
+            lose(tx)
+        except foreshore.Aborted:
+            tx.rollback()
+            raise
+
+    for work in [leaves_a_block, rolls_back]:
+        runs.clear()
+        db.transact(work)
+        assert len(runs) == 3 and accounts["ada"] == 3
+
+
 def test_transact_passes_other_exceptions_on(db, accounts):
     def work(tx):
         tx.table(accounts)["ada"] = 0

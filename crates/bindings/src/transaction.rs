@@ -3,8 +3,8 @@
 use foreshore::{Database, Error, Result, Savepoint, Transaction, TransactionOptions, will_wait};
 use parking_lot::{ReentrantMutex, ReentrantMutexGuard};
 use std::cell::RefCell;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 /// A transaction shared by its owner and the tables seen through it. It rolls back with its last holder, if it has not
 /// ended before; then every call gives [`Error::Ended`].
@@ -16,6 +16,10 @@ pub struct TransactionHandle {
 struct Shared {
     number: u64,
     writes: WriteCount,
+    options: TransactionOptions,
+    /// What its work is to be run again with: once it has ended, having lost.
+    again: OnceLock<TransactionOptions>,
+    forgotten: AtomicBool,
     /// `None` once it has ended. Held during a call: the engine lets a transaction do one at a time anyway. Who makes one
     /// of several calls holds it around them.
     running: ReentrantMutex<RefCell<Option<Transaction>>>,
@@ -48,13 +52,17 @@ impl WriteCount {
 impl TransactionHandle {
     /// Begins; errors as [`Database::begin_with`].
     pub fn begin(db: &Database, options: TransactionOptions) -> Result<Self> {
-        db.begin_with(options).map(Self::new)
-    }
-
-    fn new(transaction: Transaction) -> Self {
-        let (number, writes) = (transaction.number(), WriteCount::default());
-        let running = ReentrantMutex::new(RefCell::new(Some(transaction)));
-        Self { shared: Arc::new(Shared { number, writes, running }) }
+        let transaction = db.begin_with(options)?;
+        Ok(Self {
+            shared: Arc::new(Shared {
+                number: transaction.number(),
+                writes: WriteCount::default(),
+                options,
+                again: OnceLock::new(),
+                forgotten: AtomicBool::new(false),
+                running: ReentrantMutex::new(RefCell::new(Some(transaction))),
+            }),
+        })
     }
 
     /// See [`Transaction::number`].
@@ -71,11 +79,6 @@ impl TransactionHandle {
     /// The count of the calls that may have changed rows.
     pub fn writes(&self) -> WriteCount {
         self.shared.writes.clone()
-    }
-
-    /// See [`Transaction::has_lost`].
-    fn has_lost(&self) -> bool {
-        self.running().borrow().as_ref().is_some_and(Transaction::has_lost)
     }
 
     /// Calls `work` with the transaction.
@@ -113,23 +116,40 @@ impl TransactionHandle {
 
     /// Ends it; see [`Transaction::commit`].
     pub fn commit(&self) -> Result<()> {
-        self.take()?.commit()
+        self.end(Transaction::commit)
     }
 
     /// Ends it; see [`Transaction::rollback`]. For [`foreshore::before_waiting`] it counts as a wait: undoing may take long.
     pub fn rollback(&self) -> Result<()> {
         will_wait();
-        self.take()?.rollback()
+        let transaction = self.take()?;
+        if transaction.has_lost() {
+            self.note_loss(self.shared.options.as_old_as(&transaction));
+        }
+        transaction.rollback()
     }
 
     /// Ends it; see [`Transaction::prepare`].
     pub fn prepare(&self, gid: &[u8]) -> Result<()> {
-        self.take()?.prepare(gid)
+        self.end(|transaction| transaction.prepare(gid))
     }
 
-    /// Lets go of it without ending it: in a process that was forked since it began, it is the parent's.
+    /// Ends it by `end`, by which it loses if that fails.
+    fn end(&self, end: impl FnOnce(Transaction) -> Result<()>) -> Result<()> {
+        let transaction = self.take()?;
+        let again = self.shared.options.as_old_as(&transaction);
+        end(transaction).inspect_err(|_| self.note_loss(again))
+    }
+
+    fn note_loss(&self, again: TransactionOptions) {
+        let _ = self.shared.again.set(again); // it ends once
+    }
+
+    /// Lets go of it for good: in a process that was forked since it began, it is the parent's. Nothing may be asked of it there: it
+    /// may be in a call of a thread that is not there.
     pub fn forget(&self) {
-        std::mem::forget(self.take());
+        self.shared.forgotten.store(true, Relaxed);
+        std::mem::forget(self.clone()); // so nobody is the last to hold it
     }
 
     fn take(&self) -> Result<Transaction> {
@@ -172,7 +192,8 @@ pub fn loser(error: &Error) -> Option<u64> {
 /// As [`Database::transact_with`], for errors and handles of another language: `loser` says which transaction an error is of.
 /// That of another one, or of an earlier run, is returned: work would meet it each time.
 ///
-/// `work` may end the transaction itself; it is then neither committed nor run again.
+/// `work` may end the transaction itself; it is then not committed, and run again only if it failed, having lost. If `work`
+/// [forgets](TransactionHandle::forget) the transaction, what it returned is all that is done.
 pub fn transact<R, E: From<Error>>(
     host: &impl Host,
     db: &Database,
@@ -181,29 +202,32 @@ pub fn transact<R, E: From<Error>>(
     loser: impl Fn(&E) -> Option<u64>,
 ) -> Result<R, E> {
     loop {
-        let transaction = host.engine(|| db.begin_with(options))?;
-        let handle = TransactionHandle::new(transaction);
+        let handle = host.engine(|| TransactionHandle::begin(db, options))?;
         let done = work(&handle);
-        let Ok(again) = host.engine(|| handle.read(|transaction| Ok(options.as_old_as(transaction)))) else {
-            return done; // `work` has ended it
-        };
-        options = again;
-        let (done, lost) = match done {
-            Ok(result) => (host.engine(|| handle.commit()).map(|()| result).map_err(E::from), true),
+        if handle.shared.forgotten.load(Relaxed) {
+            return done;
+        }
+        let done = match done {
+            Ok(result) if host.engine(|| handle.is_running()) => {
+                host.engine(|| handle.commit()).map(|()| result).map_err(E::from)
+            }
+            Ok(result) => Ok(result), // `work` has ended it
             Err(error) => {
-                let lost = host.engine(|| handle.has_lost());
                 // If it was rolled back already, that is what `error` says.
                 let _ = host.engine(|| handle.rollback());
-                (Err(error), lost)
+                Err(error)
             }
         };
-        match done {
-            // Numbers are unique within a database only: so the transaction was asked, too.
-            Err(error) if lost && loser(&error) == Some(handle.number()) => host.engine(|| {
-                will_wait(); // for who was in the way
-                std::thread::yield_now();
-            }),
-            done => return done,
+        match (done, handle.shared.again.get()) {
+            // Numbers are unique within a database only: so it must be known to have lost, too.
+            (Err(error), Some(again)) if loser(&error) == Some(handle.number()) => {
+                options = *again;
+                host.engine(|| {
+                    will_wait(); // for who was in the way
+                    std::thread::yield_now();
+                });
+            }
+            (done, _) => return done,
         }
     }
 }
@@ -375,5 +399,47 @@ pub(crate) mod tests {
         let (db, table) = database();
         run(&db, |tx| table.within(tx).put(b"a", b"").and_then(|()| tx.rollback())).unwrap();
         assert!(!table.contains(b"a").unwrap());
+    }
+
+    /// Work that ends its transaction on its way out has lost all the same.
+    #[test]
+    fn transact_runs_again_work_that_ends_its_transaction() {
+        let (db, table) = database();
+        let ends: [fn(&TransactionHandle) -> Result<()>; 3] =
+            [TransactionHandle::rollback, TransactionHandle::commit, |tx| tx.prepare(b"gid")];
+        for end in ends {
+            let mut runs = 0;
+            let done = run(&db, |tx| {
+                runs += 1;
+                if runs == 3 {
+                    return table.within(tx).put(b"k", b"");
+                }
+                db.abort(tx.number())?;
+                let lost = table.within(tx).put(b"k", b"");
+                assert!(end(tx).is_err(), "it says again why");
+                lost
+            });
+            assert!(done.is_ok() && runs == 3 && table.remove(b"k").unwrap(), "{done:?}");
+        }
+    }
+
+    /// Whose work is committed must not do it once more, whatever was refused before.
+    #[test]
+    fn transact_does_not_run_again_what_is_committed() {
+        let (db, table) = database();
+        let holder = TransactionHandle::begin(&db, TransactionOptions::new()).unwrap();
+        table.within(&holder).put(b"k", b"").unwrap();
+        let (impatient, mut runs) = (TransactionOptions::new().lock_timeout(Duration::ZERO), 0);
+        let work = |tx: &TransactionHandle| {
+            runs += 1;
+            assert_eq!(runs, 1, "run again");
+            let refused = table.within(tx).put(b"k", b"");
+            table.within(tx).put(b"l", b"")?;
+            tx.commit()?;
+            refused
+        };
+        let told = transact(&Unattached, &db, impatient, work, loser);
+        assert!(matches!(told, Err(Error::LockTimeout { .. })), "{told:?}");
+        assert!(table.contains(b"l").unwrap());
     }
 }

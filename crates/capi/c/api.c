@@ -300,6 +300,7 @@ struct work {
   const fs_db *db;
   const fs_table *table;
   int runs, answer;
+  bool rolls_back;
 };
 
 static int work(const fs_tx *tx, void *context) {
@@ -312,17 +313,18 @@ static int work(const fs_tx *tx, void *context) {
     EXPECT(fs_abort(work->db, fs_tx_number(tx)) == FS_OK);
   int status = fs_put(inside, FS_STR("worked"), FS_STR("twice"));
   fs_table_free(inside);
+  if (status < 0 && work->rolls_back) EXPECT(fs_rollback(tx) == status);
   return status == FS_OK ? work->answer : status;
 }
 
 static void transact(const fs_db *db, const fs_table *table) {
-  struct work refused = {db, table, 0, 77}, done = {db, table, 0, FS_OK};
+  struct work refused = {db, table, 0, 77, false}, done = {db, table, 0, FS_OK, true};
   EXPECT(fs_transact(db, NULL, work, &refused) == 77 && refused.runs == 3);
   EXPECT(fs_contains(table, FS_STR("worked")) == FS_ABSENT);
   EXPECT(fs_transact(db, NULL, work, &done) == FS_OK && done.runs == 3);
   EXPECT(fs_remove(table, FS_STR("worked")) == FS_OK);
   // What another transaction lost would be met each time.
-  struct work others = {db, table, 2, FS_ABORTED};
+  struct work others = {db, table, 2, FS_ABORTED, false};
   EXPECT(fs_transact(db, NULL, work, &others) == FS_ABORTED && others.runs == 3);
   EXPECT(fs_contains(table, FS_STR("worked")) == FS_ABSENT);
   EXPECT(fs_transact(db, NULL, NULL, NULL) == FS_ARGUMENT);
@@ -434,21 +436,44 @@ static void a_child_frees(const fs_db *db, const fs_table *table) {
   fs_tx_free(tx);
 }
 
-static pid_t child_of_work;
+struct forker {
+  const fs_table *table;
+  fs_tx *holder;
+  pid_t child;
+};
 
-static int work_that_forks(const fs_tx *tx, void *context) {
-  int status = notes(tx, context);
-  child_of_work = fork();
-  return status;
+static int forks_beside_a_call(const fs_tx *tx, void *context) {
+  struct forker *work = (struct forker *)context;
+  fs_table *inside = NULL;
+  pthread_t elsewhere;
+  void *status = NULL;
+  EXPECT(fs_tx_table(tx, work->table, &inside) == FS_OK);
+  EXPECT(pthread_create(&elsewhere, NULL, status_of_put, inside) == 0);
+  poll(NULL, 0, 50); // So it is in that call by now, as a rule.
+  work->child = fork();
+  if (work->child == 0) {
+    alarm(30); // It waits for nobody.
+    return FS_OK;
+  }
+  EXPECT(fs_rollback(work->holder) == FS_OK && pthread_join(elsewhere, &status) == 0 && *(int *)status == FS_OK);
+  fs_table_free(inside);
+  return FS_OK;
 }
 
-// Work that has forked returns in both processes. It is the parent's transaction that commits.
+// Work that has forked returns in both processes, even if another thread was in a call. It is the parent's transaction that commits.
 static void transact_in_a_child(const fs_db *db, const fs_table *table) {
+  fs_tx *holder = NULL;
+  fs_table *held = NULL;
   int ended = 0;
-  int status = fs_transact(db, NULL, work_that_forks, (void *)table);
-  if (child_of_work == 0) _exit(status == FS_ARGUMENT && strstr(fs_errmsg(), "forked") ? 0 : 1);
-  EXPECT(status == FS_OK && waitpid(child_of_work, &ended, 0) == child_of_work && ended == 0);
-  EXPECT(fs_remove(table, FS_STR("noted")) == FS_OK);
+  EXPECT(fs_begin(db, NULL, &holder) == FS_OK && fs_tx_table(holder, table, &held) == FS_OK);
+  put(held, "held", "");
+  struct forker work = {table, holder, 0};
+  int status = fs_transact(db, NULL, forks_beside_a_call, &work);
+  if (work.child == 0) _exit(status == FS_ARGUMENT && strstr(fs_errmsg(), "forked") ? 0 : 1);
+  EXPECT(status == FS_OK && waitpid(work.child, &ended, 0) == work.child && ended == 0);
+  EXPECT(fs_remove(table, FS_STR("held")) == FS_OK);
+  fs_table_free(held);
+  fs_tx_free(holder);
 }
 
 static void snapshots(const fs_db *db, const fs_table *table) {

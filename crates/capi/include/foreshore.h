@@ -418,7 +418,8 @@ int fs_rollback_to(const fs_tx *tx,
 // known whether it survives when the database has been opened again.
 int fs_commit(const fs_tx *tx);
 
-// Rolls back. Whatever the status, the transaction has ended.
+// Rolls back. Whatever the status, the transaction has ended. After FS_DEADLOCK and FS_ABORTED, which say that it is rolled back, it
+// gives that status again.
 int fs_rollback(const fs_tx *tx);
 
 // Ends the first half of a commit over several databases: afterwards the transaction waits, also across crashes, for

@@ -141,7 +141,8 @@ pub extern "C" fn fs_commit(tx: Option<&Tx>) -> c_int {
     guard(|| Ok(there(tx, "tx")?.handle.commit()?))
 }
 
-/// Rolls back. Whatever the status, the transaction has ended.
+/// Rolls back. Whatever the status, the transaction has ended. After FS_DEADLOCK and FS_ABORTED, which say that it is rolled back, it
+/// gives that status again.
 #[unsafe(no_mangle)]
 pub extern "C" fn fs_rollback(tx: Option<&Tx>) -> c_int {
     guard(|| Ok(there(tx, "tx")?.handle.rollback()?))
