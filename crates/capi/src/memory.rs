@@ -25,13 +25,19 @@ impl Bytes {
 
     /// The bytes, for the length of the call.
     ///
-    /// Errors: `FS_ARGUMENT` if NULL should be some bytes.
+    /// Errors: `FS_ARGUMENT` if NULL should be some bytes, or if there cannot be so many.
     pub fn get(&self) -> Result<&[u8], Failure> {
         if self.len == 0 {
             return Ok(&[]);
         }
         if self.data.is_null() {
             return Err(Failure::argument(format!("an fs_bytes is NULL, but its len is {}", self.len)));
+        }
+        if !fits_memory::<u8>(self.len) {
+            return Err(Failure::argument(format!(
+                "an fs_bytes has a len of {}, more than memory can hold; was it a negative number?",
+                self.len
+            )));
         }
         // SAFETY: C promises `len` bytes that nobody changes during the call; `self` does not outlive it.
         Ok(unsafe { std::slice::from_raw_parts(self.data.cast(), self.len) })
@@ -111,14 +117,26 @@ fn null(name: &str) -> Failure {
     Failure::argument(format!("the argument {name} is NULL"))
 }
 
-/// An array of `count` elements; NULL is allowed if `count` is 0.
+/// Can there be so many in memory? What is larger than `isize::MAX` bytes is none of Rust's.
+fn fits_memory<T>(count: usize) -> bool {
+    count.checked_mul(size_of::<T>()).is_some_and(|bytes| isize::try_from(bytes).is_ok())
+}
+
+fn too_many(count: usize, name: &str) -> Failure {
+    Failure::argument(format!(
+        "the argument {name} has {count} elements, more than memory can hold; was it a negative number?"
+    ))
+}
+
+/// An array of `count` elements; NULL is allowed if `count` is 0. There cannot be more than memory can hold.
 ///
 /// # Safety
-/// `first` is NULL, or `count` elements lie there that nobody else uses during the call.
+/// `first` is NULL, or `count` elements, if there can be so many, lie there that nobody else uses during the call.
 pub unsafe fn array<'a, T>(first: *const T, count: usize, name: &str) -> Result<&'a [T], Failure> {
     match (first.is_null(), count) {
         (_, 0) => Ok(&[]),
         (true, _) => Err(null(name)),
+        (false, _) if !fits_memory::<T>(count) => Err(too_many(count, name)),
         // SAFETY: as the caller promises.
         (false, _) => Ok(unsafe { std::slice::from_raw_parts(first, count) }),
     }
@@ -132,6 +150,7 @@ pub unsafe fn array_mut<'a, T>(first: *mut T, count: usize, name: &str) -> Resul
     match (first.is_null(), count) {
         (_, 0) => Ok(&mut []),
         (true, _) => Err(null(name)),
+        (false, _) if !fits_memory::<T>(count) => Err(too_many(count, name)),
         // SAFETY: as the caller promises.
         (false, _) => Ok(unsafe { std::slice::from_raw_parts_mut(first, count) }),
     }
@@ -185,5 +204,21 @@ mod tests {
         let null = |len| Bytes { data: std::ptr::null(), len };
         assert_eq!(null(0).get().unwrap(), b"");
         assert_eq!(null(1).get().unwrap_err().status, FS_ARGUMENT);
+    }
+
+    #[test]
+    fn no_memory_is_larger_than_half_of_all() {
+        let byte = &mut 0_u64;
+        for len in [-1_isize as usize, isize::MAX as usize + 1] {
+            let bytes = Bytes { data: (&raw const *byte).cast(), len };
+            assert_eq!(bytes.get().unwrap_err().status, FS_ARGUMENT);
+        }
+        for count in [-1_isize as usize, isize::MAX as usize / 8 + 1] {
+            // SAFETY: so many do not lie there, which is to be noticed.
+            let (read, changed) =
+                unsafe { (array(byte, count, "n"), array_mut(byte, count, "n").map(|_| ())) };
+            assert_eq!(read.unwrap_err().status, FS_ARGUMENT);
+            assert_eq!(changed.unwrap_err().status, FS_ARGUMENT);
+        }
     }
 }
