@@ -37,6 +37,18 @@ fn with_prepared(rows: u32, value_bytes: usize) -> SimDisk {
     disk
 }
 
+/// An id that nobody can have prepared under is not told back, however long it is.
+#[test]
+fn no_id_has_more_than_256_bytes() {
+    let db = Database::in_memory().unwrap();
+    let too_long = [b'g'; 257];
+    let decided = [db.commit_prepared(too_long), db.rollback_prepared(too_long)];
+    for refused in decided.into_iter().chain([db.begin().unwrap().prepare(too_long)]) {
+        assert!(matches!(&refused, Err(Error::Argument(why)) if why.contains("256 bytes")), "{refused:?}");
+    }
+    assert!(matches!(db.commit_prepared(&too_long[1..]), Err(Error::UnknownTransaction { .. })));
+}
+
 /// The first bytes of the rows that the transaction with this id has replaced.
 fn rows(db: &Database, gid: &[u8]) -> Vec<u8> {
     db.byte_table("t").unwrap().prefix(gid).map(|row| row.unwrap().1[0]).collect()

@@ -7,6 +7,17 @@ use foreshore_base::Lsn;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 
+/// The longest global id.
+const GID_BYTES_MAX: usize = 256;
+
+/// Errors: [`Error::Argument`] if no transaction can have this id.
+pub(crate) fn ensure_gid_fits(gid: &[u8]) -> Result<()> {
+    match gid.len() <= GID_BYTES_MAX {
+        true => Ok(()),
+        false => Err(Error::Argument(format!("a global id has at most {GID_BYTES_MAX} bytes"))),
+    }
+}
+
 /// By their global ids.
 pub(crate) struct Prepared(Mutex<BTreeMap<Vec<u8>, Waiting>>);
 
@@ -72,6 +83,7 @@ impl Prepared {
 }
 
 fn take(waiting: &mut BTreeMap<Vec<u8>, Waiting>, gid: &[u8]) -> Result<Txn> {
+    ensure_gid_fits(gid)?; // before a message repeats it
     let unknown = || Error::UnknownTransaction { gid: gid.escape_ascii().to_string() };
     let txn = waiting.get_mut(gid).ok_or_else(unknown)?.txn.take().ok_or_else(Error::closed)?;
     waiting.remove(gid);

@@ -275,7 +275,8 @@ impl Database {
 
     /// Commits a prepared transaction, durably.
     ///
-    /// Errors: [`Error::UnknownTransaction`](crate::Error::UnknownTransaction); as [`Transaction::commit`]. After
+    /// Errors: [`Error::UnknownTransaction`](crate::Error::UnknownTransaction), or [`Error::Argument`](crate::Error::Argument) for a `gid` of
+    /// more than 256 bytes; as [`Transaction::commit`]. After
     /// [`Error::Poisoned`](crate::Error::Poisoned) the next open tells, by [`Database::recover`], whether it is still to be decided.
     ///
     /// ```
@@ -297,7 +298,8 @@ impl Database {
     /// Rolls back a prepared transaction. Does not wait for the disk: after a power failure it may be in [`Database::recover`]'s
     /// list again, to be rolled back again.
     ///
-    /// Errors: [`Error::UnknownTransaction`](crate::Error::UnknownTransaction); as [`Transaction::rollback`]. After these others the
+    /// Errors: [`Error::UnknownTransaction`](crate::Error::UnknownTransaction), or [`Error::Argument`](crate::Error::Argument) for a `gid` of
+    /// more than 256 bytes; as [`Transaction::rollback`]. After these others the
     /// rollback goes on by itself when it can, and its id is gone from the list. If the database is opened again before anything was
     /// undone, it is in the list again, and can be committed: whoever decides remembers that it is to be rolled back.
     ///

@@ -5,6 +5,7 @@ use crate::db::byte_table::ByteTable;
 use crate::db::codec::{Key, Value};
 use crate::db::engine::Engine;
 use crate::db::isolation::TransactionOptions;
+use crate::db::prepared::ensure_gid_fits;
 use crate::db::table::Table;
 use crate::db::ticket::CommitTicket;
 use crate::db::transaction_bytes::TransactionBytes;
@@ -401,15 +402,10 @@ impl Transaction {
     /// ```
     pub fn prepare(self, gid: impl AsRef<[u8]>) -> Result<()> {
         let gid = gid.as_ref();
-        if gid.len() > GID_BYTES_MAX {
-            return Err(Error::Argument(format!("a global id has at most {GID_BYTES_MAX} bytes")));
-        }
+        ensure_gid_fits(gid)?;
         self.engine.prepare(self.shared.take()?, gid)
     }
 }
-
-/// The longest global id of a prepared transaction.
-const GID_BYTES_MAX: usize = 256;
 
 /// What tells this open database from others.
 fn database_of(core: &Core) -> u64 {
