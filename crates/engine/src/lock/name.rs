@@ -8,6 +8,7 @@
 //! Keys that differ only in their last byte get names that differ as much: the locks of rows that are neighbours lie side by
 //! side, in few pages of memory.
 
+use crate::leaf::KEY_BYTES_MAX;
 use foldhash::quality::RandomState;
 use foreshore_base::TableId;
 use std::hash::{BuildHasher, Hash, Hasher};
@@ -46,8 +47,10 @@ impl Names {
         }
     }
 
+    /// A key that is too long for any row is named by as many bytes as no row's key has: it may be very long.
     #[inline]
     pub fn of_key(&self, table: TableId, key: &[u8]) -> Name {
+        let key = &key[..key.len().min(KEY_BYTES_MAX + 1)];
         match key.split_last() {
             Some((last, start)) => self.hash(table, Place::Near(start), 1 + u64::from(*last)),
             None => self.hash(table, Place::Near(&[]), 0),
@@ -82,6 +85,17 @@ impl Names {
 mod tests {
     use super::*;
     use std::collections::HashSet;
+
+    /// What is behind the first bytes of a key that is too long for any row is not read.
+    #[test]
+    fn keys_too_long_for_any_row_are_named_by_their_beginning() {
+        let (names, table) = (Names::new(), TableId(16));
+        let of = |len, last| names.of_key(table, &[&vec![7; len - 1][..], &[last]].concat());
+        assert_ne!(of(KEY_BYTES_MAX, 1), of(KEY_BYTES_MAX, 2));
+        assert_ne!(of(KEY_BYTES_MAX, 7), of(KEY_BYTES_MAX + 1, 7), "no row waits for them");
+        assert_eq!(of(KEY_BYTES_MAX + 2, 1), of(KEY_BYTES_MAX + 2, 2));
+        assert_eq!(of(KEY_BYTES_MAX + 2, 1), of(2 * KEY_BYTES_MAX, 1));
+    }
 
     /// Neighbours lie side by side, and nothing else has their names: a false conflict would be a row that somebody else has.
     #[test]
