@@ -3,6 +3,7 @@
 import csv
 import functools
 import itertools
+import re
 import threading
 from collections.abc import MutableMapping
 
@@ -133,6 +134,9 @@ def test_bulk_load_and_estimate(db):
     assert 2_000 <= table.estimate(10_000, 20_000) <= 50_000
     with pytest.raises(foreshore.BulkLoad):
         table.bulk_load([(5, "")])
+    # It is told by its key: chunks of rows are loaded, which each know their own numbers only.
+    with pytest.raises(foreshore.BulkLoad, match=re.escape(r"key \x00\x00\xc3P is not above")):
+        table.bulk_load((n if n != 60_000 else 50_000, text) for n in range(30_000, 70_000))
     with pytest.raises(ZeroDivisionError):
         table.bulk_load((1 // 0, "") for _ in range(1))
 

@@ -327,9 +327,11 @@ fn a_table_without_a_possible_name_leaves_nothing() {
 #[test]
 fn an_empty_path_is_no_directory() {
     let db = Database::in_memory().unwrap();
-    let compacted = Database::builder().compact("", |_| {});
-    for refused in [Database::open("").err(), db.backup("").err(), compacted.err()] {
-        assert!(matches!(&refused, Some(Error::Argument(why)) if why.contains("empty")), "{refused:?}");
+    for (path, told) in [("", "empty"), ("a\0b", "zero byte")] {
+        let compacted = Database::builder().compact(path, |_| {});
+        for refused in [Database::open(path).err(), db.backup(path).err(), compacted.err()] {
+            assert!(matches!(&refused, Some(Error::Argument(why)) if why.contains(told)), "{refused:?}");
+        }
     }
 }
 
@@ -390,15 +392,15 @@ fn a_bulk_load_may_begin_with_the_empty_key() {
     db.check().unwrap();
 }
 
-/// A row that is out of order is told what it is not above: its own load's rows, or those that were there.
+/// A row that is out of order is told by its key, and what it is not above: its own load's rows, or those that were there.
 #[test]
 fn a_bulk_load_says_which_order_is_broken() {
     let db = Database::in_memory().unwrap();
     let table = db.byte_table("t").unwrap();
     table.put(b"m", b"").unwrap();
     for (keys, place) in [
-        (["a", "b"], "row 0 is not above the table's last row"),
-        (["n", "n"], "row 1 is not above the row before it"),
+        (["a", "b"], "key a is not above the table's last row"),
+        (["n", "n"], "key n is not above the row before it"),
     ] {
         let refused = table.bulk_load(keys.map(|key| (key, ""))).unwrap_err().to_string();
         assert!(refused.contains(place), "{refused}");

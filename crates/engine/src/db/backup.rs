@@ -69,7 +69,7 @@ impl Database {
     /// The copy is durable when this returns. If it is interrupted, the directory is refused by [`Database::open`], and may
     /// be given to the next backup.
     ///
-    /// Errors: [`Error::Argument`] if the path is empty; [`Error::Incompatible`] if the directory holds anything, or lies within a
+    /// Errors: [`Error::Argument`] if the path is empty or has a zero byte; [`Error::Incompatible`] if the directory holds anything, or lies within a
     /// database's; [`Error::SnapshotTooOld`] if the rows that were changed meanwhile outgrew [`Builder::old_version_bytes`]: raise it,
     /// or make the backup when less is written; [`Error::Corrupt`] if the source is damaged; [`Error::Poisoned`] if the source stopped
     /// accepting writes, and what is committed there is not durable; [`Error::Full`], [`Error::TooManyFiles`], [`Error::Io`], which name

@@ -301,8 +301,8 @@ impl Builder {
 
     /// Opens the database in `path`.
     ///
-    /// Errors: [`Error::Argument`] if the path is empty or an option makes no sense; [`Error::Locked`] if it is open already, here
-    /// or in another process; [`Error::Incompatible`] if the directory is something else, or absent and not to be created;
+    /// Errors: [`Error::Argument`] if the path is empty, has a zero byte, or an option makes no sense; [`Error::Locked`] if it is open
+    /// already, here or in another process; [`Error::Incompatible`] if the directory is something else, or absent and not to be created;
     /// [`Error::OtherFormat`]; [`Error::Corrupt`]; [`Error::Full`]; [`Error::TooManyFiles`]; [`Error::Io`].
     ///
     /// ```
@@ -375,12 +375,14 @@ impl Builder {
     }
 }
 
-/// Errors: [`Error::Argument`] for a path without a name, which the system would not find.
+/// Errors: [`Error::Argument`] for a path without a name, which the system would not find, or with a zero byte, where it would end.
 pub(super) fn ensure_named(path: &Path) -> Result<()> {
-    match path.as_os_str().is_empty() {
-        true => Err(Error::Argument("the path is empty; name a directory".into())),
-        false => Ok(()),
-    }
+    let told = match path.as_os_str().as_encoded_bytes() {
+        [] => "the path is empty; name a directory",
+        bytes if bytes.contains(&0) => "the path has a zero byte; name a directory without",
+        _ => return Ok(()),
+    };
+    Err(Error::Argument(told.into()))
 }
 
 /// Errors: [`Error::Argument`] if no leaf can have this size.

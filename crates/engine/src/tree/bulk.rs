@@ -109,7 +109,10 @@ impl<'a, K: AsRef<[u8]>, V: AsRef<[u8]>> Loader<'a, K, V> {
         if self.last_key.as_deref().is_some_and(|last| last >= key) {
             let last = if self.rows == 0 { "the table's last row" } else { "the row before it" };
             return Err(Error::BulkLoad {
-                detail: format!("row {} is not above {last}; sort the rows, or put them instead", self.rows),
+                detail: format!(
+                    "key {} is not above {last}; sort the rows, or put them instead",
+                    key.escape_ascii()
+                ),
             });
         }
         let is_large = self.tree.is_large(value.len());
