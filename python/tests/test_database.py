@@ -81,6 +81,41 @@ def test_a_transaction_is_the_parents_if_work_forks(path):
     assert (ran.returncode, ran.stderr) == (0, "")
 
 
+def test_work_may_fork_beside_a_call_of_its_transaction(path):
+    script = (
+        "import foreshore, os, signal, sys, threading, time\n"
+        "db = foreshore.open(sys.argv[1])\n"
+        "table = db.table('t', key=str, value=int)\n"
+        "holder = db.begin()\n"
+        "holder.table(table)['held'] = 1\n"
+        "def work(tx):\n"
+        "    elsewhere = threading.Thread(target=tx.table(table).put, args=('held', 2))\n"
+        "    elsewhere.start()\n"
+        "    time.sleep(0.1)\n"  # so it is in that call by now, as a rule
+        "    if os.fork() == 0:\n"
+        "        signal.alarm(30)\n"  # it waits for nobody
+        "        return\n"
+        "    holder.rollback()\n"
+        "    elsewhere.join()\n"
+        "    return os.wait()[1]\n"
+        "try:\n"
+        "    assert db.transact(work) == 0\n"
+        "except foreshore.Closed as error:\n"
+        "    os._exit('forked' not in str(error))\n"
+        "assert table['held'] == 2\n"
+        "db.close()\n"
+    )
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", script, path]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
+def test_no_path_has_a_zero_byte(db, path):
+    for use in [lambda: foreshore.open(f"{path}\0"), lambda: db.backup(f"{path}\0")]:
+        with pytest.raises(foreshore.Argument, match="zero byte"):
+            use()
+
+
 def test_closing_takes_everything_back(path):
     db = foreshore.open(path)
     table = db.table("t", key=str, value=int)

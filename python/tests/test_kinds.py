@@ -125,26 +125,51 @@ def test_wrong_kinds(db):
     assert db.tables() == []
 
 
+def test_a_table_has_the_types_that_it_was_made_with(db):
+    for at, (key, value, same, others) in enumerate([
+        (int, str, ("i64", str), (str, str)),
+        ((str, "u8"), int, ((str, "u8"), "i64"), ((str, "u16"), int)),
+        (int, str | None, (int, typing.Optional[str]), (int, str)),
+        (int, list[bool], (int, typing.List[bool]), (int, list[str])),
+        ((str, (int, bool)), bytes, (tuple[str, tuple[int, bool]], bytes), ((str, (bool, int)), bytes)),
+    ]):
+        table = db.table(f"t{at}", key=key, value=value)
+        again = db.table(f"t{at}", *same)
+        assert repr(again) == repr(table) and raw(db, f"t{at}") == []
+        with pytest.raises(foreshore.Argument, match="has keys of .* and values of .*, and not keys of"):
+            db.table(f"t{at}", *others)
+    with pytest.raises(foreshore.Argument, match="keys of i64 and values of String, and not keys of String and"):
+        db.table("t0", key=str, value=str)
+
+
+def of_kinds(db, name, key, value):
+    """A table of these kinds that has the bytes of the rows of another."""
+    odd = db.table(f"{name} as {key}, {value}", key=key, value=value)
+    db.table(odd.name).update(raw(db, name))
+    return odd
+
+
 def test_bytes_of_another_kind(db):
     db.table("t", key=str, value=str)["some key"] = "some value"
     with pytest.raises(foreshore.Encoding, match="no i64.*with the types it was written with"):
-        list(db.table("t", key=int, value=str))
+        list(of_kinds(db, "t", int, str))
     with pytest.raises(foreshore.Encoding, match="bytes too many"):
-        list(db.table("t", key=str, value="u8").values())
+        list(of_kinds(db, "t", str, "u8").values())
     db.table("numbers", key="u32", value=str)[7] = "seven"
     for longer in [int, ("u32", "u8"), ("u32", str), ("u32", list[bool])]:
         with pytest.raises(foreshore.Encoding, match="ends too early"):
-            list(db.table("numbers", key=longer, value=str))
+            list(of_kinds(db, "numbers", longer, str))
 
 
 def test_a_row_of_another_kind_is_not_taken(db):
     words = db.table("t", key=(str, "u8"), value=(str, list[bool] | None))
     words["some key", 1] = ("some value", [True])
-    for odd in [
-        db.table("t", key=(str, "u16"), value=(str, list[bool] | None)),
-        db.table("t", key=(str, "u8"), value=(str, list[bool])),
-        db.table("t", key=(str, "u8"), value=str),
+    for key, value in [
+        ((str, "u16"), (str, list[bool] | None)),
+        ((str, "u8"), (str, list[bool])),
+        ((str, "u8"), str),
     ]:
+        odd = of_kinds(db, "t", key, value)
         with db.begin() as tx:
             for take in [tx.table(odd).popitem, tx.table(odd).pop_first]:
                 with pytest.raises(foreshore.Encoding):
@@ -152,8 +177,10 @@ def test_a_row_of_another_kind_is_not_taken(db):
         for take in [odd.popitem, odd.pop_first, odd.pop_last]:
             with pytest.raises(foreshore.Encoding):
                 take()
+        assert raw(db, odd.name) == raw(db, "t")
     with pytest.raises(foreshore.Encoding):
-        db.table("t", key=(str, "u8"), value=str).pop(("some key", 1))
+        odd.pop(("some key", 1))
+    assert raw(db, odd.name) == raw(db, "t")
     assert words.pop_first() == (("some key", 1), ("some value", [True])) and not words
 
 
