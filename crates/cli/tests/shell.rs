@@ -250,6 +250,24 @@ fn failures_have_the_usual_exit_codes() {
     assert_eq!(script(&shell, 0, "count ports").stdout, "3\n");
 }
 
+/// What has a dot or a slash in it is no file whose name says what to do.
+#[test]
+fn what_only_looks_like_a_command_is_none() {
+    let shell = ports();
+    for wrong in
+        ["drop.txt ports", "backup/drop ports", "./get ports SEA", "commit.", "/", "..", "''", "-", "--count"]
+    {
+        let ran = script(&shell, 2, wrong);
+        let word = wrong.split(' ').next().unwrap_or_default().trim_matches('\'');
+        assert!(
+            ran.stdout.is_empty() && ran.stderr.contains(&format!("'{word}'")),
+            "{wrong}: {}",
+            ran.stderr
+        );
+    }
+    assert_eq!(script(&shell, 0, "count ports").stdout, "3\n");
+}
+
 #[test]
 fn keep_going_tells_all_and_ends_with_the_first() {
     let shell = ports();

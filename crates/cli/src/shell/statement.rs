@@ -8,9 +8,9 @@ use crate::typed::Type;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
-/// A line of the shell.
+/// A line of the shell. Its first word is the command, and no file that is called like one, as `multicall` would have it.
 #[derive(Parser)]
-#[command(multicall = true, disable_help_subcommand = true, disable_help_flag = true, max_term_width = HELP_COLUMNS)]
+#[command(no_binary_name = true, disable_help_subcommand = true, disable_help_flag = true, max_term_width = HELP_COLUMNS)]
 struct Line {
     #[command(subcommand)]
     statement: Statement,
