@@ -278,6 +278,17 @@ fn keep_going_tells_all_and_ends_with_the_first() {
     assert_eq!(shell.ok(&["get", "--table", "ports", "ORD"]), "Chicago\n");
 }
 
+/// What failed before is no reason to keep it to oneself.
+#[test]
+fn keep_going_tells_that_a_transaction_was_left_open() {
+    let shell = ports();
+    let args = ["shell", "--keep-going"];
+    let ran = shell.run_with(&args, b"begin\nput ports ORD Chicago\nget ports nowhere\n").expect(1, &args);
+    assert!(ran.stderr.ends_with("it is rolled back now\n"), "{}", ran.stderr);
+    let ran = shell.run_with(&args, b"begin\nget ports nowhere\ncommit\n").expect(1, &args);
+    assert_eq!(ran.stderr.lines().count(), 1, "{}", ran.stderr);
+}
+
 /// A line that is no text fails as others do.
 #[test]
 fn lines_that_are_no_text_are_passed_over_too() {

@@ -154,14 +154,15 @@ impl Script {
                 "nobody reads the output any more: what stands behind that was not run, and an open transaction is rolled back",
             ));
         }
-        if let Some(failure) = self.first_failure {
-            return Err(failure.reported());
-        }
-        if session.is_in_transaction() {
-            return Err(Failure::usage(
+        let left_open = session.is_in_transaction().then(|| {
+            Failure::usage(
                 "the last transaction was neither committed nor rolled back; it is rolled back now",
-            ));
+            )
+        });
+        let Some(first) = self.first_failure else { return left_open.map_or(Ok(()), Err) };
+        if let Some(left_open) = left_open {
+            tell(format_args!("foreshore: {left_open}"));
         }
-        Ok(())
+        Err(first.reported())
     }
 }
