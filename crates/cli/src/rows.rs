@@ -9,7 +9,7 @@ use crate::text::{for_people, hex, shortened, unhex};
 use crate::typed::{Typed, Types};
 use clap::Args;
 use csv::ByteRecord;
-use foreshore::{ByteBounds, ByteTable, Database, Prefix, RawBounds, TableOptions};
+use foreshore::{ByteBounds, ByteTable, Database, Prefix, RawBounds};
 use foreshore_workloads::Durability;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -127,7 +127,8 @@ pub fn get(args: &GetArgs) -> Outcome {
 
 /// Runs `put`.
 pub fn put(args: &PutArgs) -> Outcome {
-    let said = args.target.types.spelling();
+    let types = &args.target.types;
+    let said = types.spelling();
     let from_stdin = args.value == "-";
     let value = if from_stdin { read_stdin()? } else { args.value.as_bytes().to_vec() };
     ensure_may_be_made(&args.target.table)?;
@@ -146,9 +147,7 @@ pub fn put(args: &PutArgs) -> Outcome {
     let value = if let Shape::Typed(typed) = &shape { spelled(typed, value) } else { value };
     let key = shape.key(&args.key)?;
     let value = shape.value(&key, value)?;
-    let types = said.as_ref().and_then(Typed::types);
-    let options = types.into_iter().fold(TableOptions::new(), TableOptions::types);
-    let table = db.byte_table_with(&args.target.table, options)?;
+    let table = db.byte_table_with(&args.target.table, types.options())?;
     shape.ensure_fits(&table, &(Bound::Unbounded, Bound::Unbounded))?;
     table.with_durability(engine_durability(args.durability)).put(&key, &value)?;
     finish_write(
@@ -280,16 +279,25 @@ impl Shape {
     /// Is the first row of these, if there is one, of the types that somebody says? By others, other rows would be removed or counted,
     /// and what is written a program could not read.
     pub fn ensure_fits(&self, table: &ByteTable, keys: &RawBounds) -> Outcome {
-        if let Self::Typed(typed) = self
-            && let Some((key, _)) = table.range(keys.clone()).keys_only().next().transpose()?
-        {
-            let value = if typed.value.is_some() { table.get(&key)? } else { None };
-            value.map_or_else(
-                || typed.key.shown_key(&key).map(drop),
-                |value| typed.shown(&key, &value).map(drop),
-            )?;
+        self.ensure_first_fits(table.range(keys.clone()).keys_only(), |key| table.get(key))
+    }
+
+    /// The same of a transaction's or a snapshot's rows: of these keys, and the values that `value_of` has.
+    pub fn ensure_first_fits<V>(
+        &self,
+        mut keys: impl Iterator<Item = foreshore::Result<(Vec<u8>, V)>>,
+        value_of: impl FnOnce(&[u8]) -> foreshore::Result<Option<Vec<u8>>>,
+    ) -> Outcome {
+        let Self::Typed(typed) = self else { return Ok(()) };
+        let Some((key, _)) = keys.next().transpose()? else { return Ok(()) };
+        let value = match &typed.value {
+            Some(_) => value_of(&key)?,
+            None => None,
+        };
+        match value {
+            Some(value) => typed.shown(&key, &value).map(drop),
+            None => typed.key.shown_key(&key).map(drop),
         }
-        Ok(())
     }
 
     /// The value that was given for `key`. A record must say the same key.

@@ -10,7 +10,7 @@ use crate::schema::{parse_fields, to_csv};
 use crate::text::{for_people, hex, shortened, unhex};
 use clap::Args;
 use csv::StringRecord;
-use foreshore::{ByteBounds, Endless, KeyPrefix, Prefix, RawBounds};
+use foreshore::{ByteBounds, Endless, KeyPrefix, Prefix, RawBounds, TableOptions};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Display};
@@ -36,6 +36,13 @@ impl Types {
     pub fn spelling(&self) -> Option<Typed> {
         Some(Typed { key: self.key.clone()?, value: self.value.clone() })
     }
+
+    /// A table that is made for such rows remembers them, if both types are said.
+    pub fn options(&self) -> TableOptions {
+        let both = self.key.as_ref().zip(self.value.as_ref());
+        let types = both.map(|(key, value)| foreshore::Types::named(&key.in_rust(), &value.in_rust()));
+        types.into_iter().fold(TableOptions::new(), TableOptions::types)
+    }
 }
 
 /// How the rows of a typed table are spelled.
@@ -54,19 +61,11 @@ impl Typed {
         Self { key, value: Type::named(types.value()).ok() }
     }
 
-    /// What a table made for such rows is to remember.
-    pub fn types(&self) -> Option<foreshore::Types> {
-        Some(self.types_with(&self.value.as_ref()?.in_rust()))
-    }
-
     /// Is a table, which remembers these types, said to have them?
     pub fn is_like(&self, types: &foreshore::Types) -> bool {
         let value = self.value.as_ref().map(Type::in_rust);
-        types.suit(&self.types_with(value.as_deref().unwrap_or(types.value())))
-    }
-
-    fn types_with(&self, value: &str) -> foreshore::Types {
-        foreshore::Types::named(&self.key.in_rust(), value)
+        let said = foreshore::Types::named(&self.key.in_rust(), value.as_deref().unwrap_or(types.value()));
+        types.suit(&said)
     }
 
     /// The value that was given.

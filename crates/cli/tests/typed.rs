@@ -303,7 +303,6 @@ fn rows_are_changed_by_the_types_that_they_have() {
         &[&["count"], &nails[..]].concat(),
         &["shell", "-c", ".types stock str", "-c", "delete stock --prefix nail"],
         &["shell", "-c", ".types stock str", "-c", "count stock"],
-        &["shell", "-c", ".types users str bool", "-c", "put users cat true"],
     ] {
         let complaint = shell.fails(2, wrong);
         assert!(complaint.contains("of the table is not of type"), "{wrong:?}: {complaint}");
@@ -315,6 +314,32 @@ fn rows_are_changed_by_the_types_that_they_have() {
     shell.ok(&["put", "--table", "files", "--key-type", "bytes", "--value-type", "u8", "a", "1"]);
     let complaint = shell.fails(2, &all);
     assert!(complaint.contains("say which rows"), "{complaint}");
+}
+
+/// The first row that counts is the one that the open transaction has.
+#[test]
+fn rows_of_the_open_transaction_say_of_which_types_they_are() {
+    let shell = Shell::new();
+    let run = |code, lines: &str| shell.run_with(&["shell"], lines.as_bytes()).expect(code, &[lines]);
+    run(0, ".hex on\nput m 016100 01");
+    run(0, "begin\ndelete m --all\n.types m u32 u64\nput m 7 1\ncommit");
+    run(0, ".types m u32 u64\nbegin snapshot\ncount m\ncommit");
+    let first = "begin\ndelete m --all\n.types m str u64\nput m a 1\n.types m u32 u64\n";
+    for wrong in ["put m 7 1", "count m", "delete m --from 0"] {
+        let ran = run(2, &format!("{first}{wrong}\ncommit"));
+        assert!(ran.stderr.contains("a key of the table is not of type u32"), "{wrong}: {}", ran.stderr);
+    }
+    run(0, ".types m u32 u64\nget m 7");
+}
+
+/// As `put` has it.
+#[test]
+fn a_table_that_the_shell_makes_remembers_what_was_said() {
+    let shell = Shell::new();
+    shell.ok(&["shell", "-c", ".types ages str u64", "-c", "put ages ada 36"]);
+    assert_eq!(shell.ok(&["scan", "--table", "ages"]), "ada\t36\n");
+    let complaint = shell.fails(2, &["shell", "-c", ".types ages str str", "-c", "put ages eve old"]);
+    assert!(complaint.contains("keys of String and values of u64"), "{complaint}");
 }
 
 /// A command takes this on stdin.

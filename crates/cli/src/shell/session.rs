@@ -14,7 +14,7 @@ use crate::shell::statement::{Level, Row, Statement, Switch, Which, help, parse}
 use crate::tables;
 use crate::typed::{Type, Types};
 use foreshore::{
-    ByteTable, Database, Error, Isolation, RawBounds, Savepoint, Snapshot, Stats, Transaction,
+    ByteTable, Database, Error, Isolation, RawBounds, Savepoint, Snapshot, Stats, TableOptions, Transaction,
     TransactionOptions,
 };
 use serde_json::json;
@@ -172,8 +172,10 @@ impl Session {
         let key = shape.key(&row.key)?;
         let value = shape.value(&key, row.value.clone().into_bytes())?;
         self.ensure_writable()?;
-        let table = self.db.byte_table(&row.table)?;
-        shape.ensure_fits(&table, &(Bound::Unbounded, Bound::Unbounded))?;
+        let said = self.types.get(&row.table).filter(|_| !self.hex);
+        let table =
+            self.db.byte_table_with(&row.table, said.map_or_else(TableOptions::new, Types::options))?;
+        self.ensure_fits(&shape, &table, (Bound::Unbounded, Bound::Unbounded))?;
         Ok(match &self.open {
             Some(Open::Writing { tx, .. }) if only_new => tx.bytes(&table).insert(&key, &value)?,
             Some(Open::Writing { tx, .. }) => tx.bytes(&table).put(&key, &value).map(|()| true)?,
@@ -220,7 +222,7 @@ impl Session {
     fn count(&self, table: &str, range: &KeyRange) -> Result<(), Wrong> {
         let (tree, shape) = self.existing(table)?;
         let keys = range.keys(&shape)?;
-        shape.ensure_fits(&tree, &keys)?;
+        self.ensure_fits(&shape, &tree, keys.clone())?;
         let mut rows = 0u64;
         let count = |row: foreshore::Result<_>| -> Result<(), Wrong> {
             self.interrupt.heed()?;
@@ -243,7 +245,7 @@ impl Session {
         self.ensure_writable()?;
         let (tree, shape) = self.existing(table)?;
         let keys = rows.keys(&shape)?;
-        shape.ensure_fits(&tree, &keys)?;
+        self.ensure_fits(&shape, &tree, keys.clone())?;
         let removed = match &self.open {
             Some(Open::Writing { tx, .. }) => tx.bytes(&tree).remove_range(keys)?,
             _ => tree.remove_range(keys)?,
@@ -296,6 +298,21 @@ impl Session {
             None => Box::new(table.range(keys)),
             Some(Open::Writing { tx, .. }) => Box::new(tx.bytes(table).range(keys)),
             Some(Open::Reading(snapshot)) => Box::new(snapshot.bytes(table).range(keys)),
+        }
+    }
+
+    /// [`Shape::ensure_fits`], of the rows as the open transaction has them.
+    fn ensure_fits(&self, shape: &Shape, table: &ByteTable, keys: RawBounds) -> Outcome {
+        match &self.open {
+            None => shape.ensure_fits(table, &keys),
+            Some(Open::Writing { tx, .. }) => {
+                let rows = tx.bytes(table);
+                shape.ensure_first_fits(rows.range(keys).keys_only(), |key| rows.get(key))
+            }
+            Some(Open::Reading(snapshot)) => {
+                let rows = snapshot.bytes(table);
+                shape.ensure_first_fits(rows.range(keys).keys_only(), |key| rows.get(key))
+            }
         }
     }
 
