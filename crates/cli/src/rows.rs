@@ -9,7 +9,7 @@ use crate::text::{for_people, hex, shortened, unhex};
 use crate::typed::{Typed, Types};
 use clap::Args;
 use csv::ByteRecord;
-use foreshore::{ByteBounds, ByteTable, Database, Prefix, RawBounds};
+use foreshore::{ByteBounds, ByteTable, Database, Error, Prefix, RawBounds};
 use foreshore_workloads::Durability;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -291,12 +291,14 @@ impl Shape {
         let Self::Typed(typed) = self else { return Ok(()) };
         let Some((key, _)) = keys.next().transpose()? else { return Ok(()) };
         let value = match &typed.value {
-            Some(_) => value_of(&key)?,
-            None => None,
+            Some(_) => value_of(&key),
+            None => Ok(None),
         };
         match value {
-            Some(value) => typed.shown(&key, &value).map(drop),
-            None => typed.key.shown_key(&key).map(drop),
+            Ok(Some(value)) => typed.shown(&key, &value).map(drop),
+            // A damaged value says nothing, and who writes may be about to replace it.
+            Ok(None) | Err(Error::Corrupt { .. }) => typed.key.shown_key(&key).map(drop),
+            Err(error) => Err(error.into()),
         }
     }
 

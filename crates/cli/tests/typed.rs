@@ -342,6 +342,36 @@ fn a_table_that_the_shell_makes_remembers_what_was_said() {
     assert!(complaint.contains("keys of String and values of u64"), "{complaint}");
 }
 
+/// Not even who mends it could.
+#[test]
+fn a_first_value_that_is_damaged_keeps_nobody_from_writing() {
+    let shell = Shell::new();
+    let photos = ["--table", "photos", "--key-type", "str", "--value-type", "bytes"];
+    let files = ["--table", "files", "--key-type", "str", "--value-type", "bytes"];
+    let value = [b"\xff".repeat(100_000), b"the middle".repeat(10_000)].concat();
+    shell.ok(&["put", "--table", "files", "--hex", "01610000000000000001", "00"]);
+    for table in [photos, files] {
+        take(&shell, &on("put", table, &["a", "-"]), &value);
+    }
+    let blobs = shell.database().join("blobs.db");
+    let mut bytes = std::fs::read(&blobs).expect("large values");
+    for at in 0..bytes.len() {
+        if bytes[at..].starts_with(b"middle") {
+            bytes[at] = b'r';
+        }
+    }
+    std::fs::write(&blobs, bytes).expect("damaged");
+    shell.fails(3, &on("get", files, &["a"]));
+    assert_eq!(shell.ok(&on("count", files, &[])), "1\n");
+    let wrong = ["--table", "files", "--key-type", "u64", "--value-type", "bytes"];
+    let complaint = shell.fails(2, &on("count", wrong, &[]));
+    assert!(complaint.contains("a key of the table is not of type u64"), "{complaint}");
+    for (table, bytes) in [(photos, b"mended"), (files, b"MENDED")] {
+        take(&shell, &on("put", table, &["a", "-"]), bytes);
+        assert_eq!(shell.ok(&on("get", table, &["a"])).as_bytes(), [&bytes[..], b"\n"].concat());
+    }
+}
+
 /// A command takes this on stdin.
 #[track_caller]
 fn take(shell: &Shell, args: &[&str], stdin: &[u8]) {
