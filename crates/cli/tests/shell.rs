@@ -337,6 +337,14 @@ fn commands_come_from_the_command_line_too() {
     assert!(ran.stderr.starts_with("foreshore: command 2: "), "{}", ran.stderr);
 }
 
+/// A line that is no object would stop the program that reads them.
+#[test]
+fn what_is_said_is_an_object_for_programs() {
+    let shell = ports();
+    let said = shell.json(&["shell", "-c", ".mode", "-c", ".help get"]);
+    assert!(said[0] == json!({"mode": "json"}) && said[1]["help"].as_str().expect("text").contains("Usage"));
+}
+
 #[test]
 fn help_timer_and_stats_tell_what_they_should() {
     let shell = ports();

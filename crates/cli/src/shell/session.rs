@@ -129,7 +129,7 @@ impl Session {
             Statement::Timer { switch } => self.timer = switch == Switch::On,
             Statement::Stats => self.stats()?,
             Statement::Backup { target } => self.backup(&target)?,
-            Statement::Help { command } => self.say(help(command.as_deref())?)?,
+            Statement::Help { command } => self.say("help", &help(command.as_deref())?)?,
             Statement::Read { file } => return Ok(Next::Read(file)),
             Statement::Quit => return Ok(Next::Quit),
         }
@@ -402,7 +402,7 @@ impl Session {
     fn set_mode(&mut self, mode: Option<Mode>) -> Outcome {
         match mode {
             Some(mode) => self.mode = mode,
-            None => self.say(spelled(self.mode))?,
+            None => self.say("mode", &spelled(self.mode))?,
         }
         Ok(())
     }
@@ -461,9 +461,12 @@ impl Session {
         Output::new(self.mode == Mode::Json)
     }
 
-    fn say(&self, text: impl std::fmt::Display) -> Outcome {
+    fn say(&self, what: &str, text: &str) -> Outcome {
         let mut out = self.output();
-        out.line(text)?;
+        match self.mode {
+            Mode::Json => out.object(&json!({what: text}))?,
+            Mode::Table | Mode::Csv => out.line(text)?,
+        }
         out.finish()
     }
 }
