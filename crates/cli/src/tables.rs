@@ -140,9 +140,13 @@ fn print(listed: &[Listed], count: bool, out: &mut Output) -> Outcome {
 fn typed_or_bytes(remembered: &Option<String>) -> String {
     match remembered.as_deref() {
         None => "bytes".into(),
-        Some("") => "()".into(),
-        Some(name) => shortened(name),
+        Some(name) => type_name(name),
     }
+}
+
+/// As much of a type's name as a table shows.
+pub fn type_name(name: &str) -> String {
+    if name.is_empty() { "()".into() } else { shortened(name) }
 }
 
 /// Is this a name that a rebuild gives a table whose own is lost? Behind its number are dashes if others have the name without.

@@ -449,16 +449,26 @@ fn the_shell_is_told_the_types_of_a_table() {
         let commands = lines.iter().flat_map(|line| ["-c", line]);
         shell.json(&["shell"].into_iter().chain(commands).collect::<Vec<_>>())
     };
-    let types = json!({"table": "stock", "key_type": "str,u32", "value_type": "int"});
+    let types = json!({"table": "stock", "key_type": "str,u32", "value_type": "int", "said": true});
+    let remembered = |table: &str, key: &str, value: &str| json!({"table": table, "key_type": key, "value_type": value, "said": false});
+    let users = remembered("users", "String", "u64");
     assert_eq!(
         said(&[".types stock str,u32 int", ".types", "prefix stock nail --limit 1", "pop stock"]),
-        [types, json!({"key": "nail,40", "value": "-1"}), json!({"key": "bolt,8", "value": "5"})]
+        [
+            types,
+            users.clone(),
+            json!({"key": "nail,40", "value": "-1"}),
+            json!({"key": "bolt,8", "value": "5"})
+        ]
     );
-    assert!(said(&[".types stock str,u32", ".types stock", ".types"]).is_empty());
+    let stock = remembered("stock", "String,u32", "i64");
+    assert_eq!(said(&[".types stock str,u32", ".types stock", ".types"]), [stock, users]);
     let shown =
         shell.ok(&["shell", "-c", ".types users str u64", "-c", ".types", "-c", "get users ben@example.com"]);
     assert!(
-        shown.contains("│ users ┆ str  ┆ u64    │") && shown.contains("│ ben@example.com ┆ 7     │"),
+        shown.contains("│ users ┆ str        ┆ u64    ┆ said       │")
+            && shown.contains("│ stock ┆ String,u32 ┆ i64    ┆ remembered │")
+            && shown.contains("│ ben@example.com ┆ 7     │"),
         "{shown}"
     );
     let hex =

@@ -11,7 +11,7 @@ use crate::schema::ensure_not_schemas;
 use crate::shell::interrupt::Interrupt;
 use crate::shell::print::{Mode, Rows, print_stats};
 use crate::shell::statement::{Level, Row, Statement, Switch, Which, help, parse};
-use crate::tables;
+use crate::tables::{self, type_name};
 use crate::typed::{Type, Types};
 use foreshore::{
     ByteTable, Database, Error, Isolation, RawBounds, Savepoint, Snapshot, Stats, TableOptions, Transaction,
@@ -416,19 +416,30 @@ impl Session {
         Ok(())
     }
 
+    /// Those that were said, then those that other tables remember.
     fn show_types(&self) -> Outcome {
-        let mut out = self.output();
         let spelled = |one: &Option<Type>| one.as_ref().map(Type::to_string);
-        let said = self.types.iter().map(|(table, of)| (table, spelled(&of.key), spelled(&of.value)));
+        let mut of_tables: Vec<_> = (self.types.iter())
+            .map(|(table, of)| (table.clone(), spelled(&of.key), spelled(&of.value), true))
+            .collect();
+        for table in self.db.tables()?.into_iter().filter(|table| !self.types.contains_key(table)) {
+            if let Some(of) = self.db.existing_byte_table(&table).as_ref().and_then(ByteTable::types) {
+                of_tables.push((table, Some(of.key().into()), Some(of.value().into()), false));
+            }
+        }
+        let mut out = self.output();
         if self.mode == Mode::Json {
-            for (table, key, value) in said {
-                out.object(&json!({"table": table, "key_type": key, "value_type": value}))?;
+            for (table, key, value, said) in of_tables {
+                out.object(&json!({"table": table, "key_type": key, "value_type": value, "said": said}))?;
             }
         } else {
-            let or_bytes = |one: Option<String>| one.unwrap_or("as they are".into());
-            let rows: Vec<_> =
-                said.map(|(table, key, value)| [table.clone(), or_bytes(key), or_bytes(value)]).collect();
-            out.table(["table", "keys", "values"], &rows)?;
+            let row = |(table, key, value, said): (_, Option<String>, Option<String>, _)| {
+                let [key, value] =
+                    [key, value].map(|one| one.map_or("as they are".into(), |name| type_name(&name)));
+                [table, key, value, if said { "said" } else { "remembered" }.into()]
+            };
+            let rows: Vec<_> = of_tables.into_iter().map(row).collect();
+            out.table(["table", "keys", "values", "known"], &rows)?;
         }
         out.finish()
     }

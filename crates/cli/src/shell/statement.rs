@@ -133,7 +133,8 @@ pub enum Statement {
     },
     /// Say of which types a program's table is; without a type, of none
     ///
-    /// Types are u64, i32, str, bytes …, and several for a tuple: str,u64. Without a table, shows what was said.
+    /// Types are u64, i32, str, bytes …, and several for a tuple: str,u64. Without a table, shows what was
+    /// said, and what other tables remember.
     #[command(name = ".types")]
     Types {
         /// Table
