@@ -47,7 +47,7 @@ pub fn run(args: &RenameArgs) -> Outcome {
 ///
 /// Errors: usage, for the table of schemas, unless a rebuild has given it another name and its rows are schemas, and if another table's
 /// schema is kept under the new name; corruption, before anything is changed, if a schema is out of reach.
-fn rename_table(db: &Database, from: &str, to: &str) -> Outcome<bool> {
+pub fn rename_table(db: &Database, from: &str, to: &str) -> Outcome<bool> {
     ensure_not_schemas(from)?;
     match (has_lost_its_name(from), db.existing_byte_table(from)) {
         (true, Some(table)) if to == SCHEMAS => Schema::ensure_all(&table)?,

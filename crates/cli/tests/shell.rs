@@ -345,6 +345,20 @@ fn what_is_said_is_an_object_for_programs() {
     assert!(said[0] == json!({"mode": "json"}) && said[1]["help"].as_str().expect("text").contains("Usage"));
 }
 
+/// What was said of its types goes with it.
+#[test]
+fn a_table_is_renamed() {
+    let shell = ports();
+    let lines =
+        ".types notes str str\nput notes a b\nrename ports 'my harbours'\nrename notes memos\nget memos a";
+    let ran = script(&shell, 0, &format!(".mode csv\n{lines}\ncount 'my harbours'"));
+    assert_eq!(ran.stdout, "key,value\na,b\n3\n");
+    script(&shell, 1, "rename ports harbours");
+    script(&shell, 2, "rename memos 'my harbours'");
+    let ran = script(&shell, 2, "begin\nrename memos notes\n");
+    assert!(ran.stderr.contains("a transaction is open"), "{}", ran.stderr);
+}
+
 #[test]
 fn help_timer_and_stats_tell_what_they_should() {
     let shell = ports();

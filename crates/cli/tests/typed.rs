@@ -17,7 +17,9 @@ fn program() -> Shell {
 fn forgetful_program() -> Shell {
     let shell = Shell::new();
     let db = Database::open(shell.database()).expect("nobody else has it");
-    ["users", "stock"].map(|name| db.byte_table(name).expect("a table"));
+    for name in ["users", "stock"] {
+        db.byte_table(name).expect("a table");
+    }
     fill(&db);
     drop(db);
     shell

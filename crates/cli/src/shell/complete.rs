@@ -34,7 +34,7 @@ impl Complete {
             [command, ..] if begun.starts_with('-') => options_of(command),
             [
                 "get" | "put" | "insert" | "del" | "scan" | "prefix" | "count" | "delete" | "pop" | "drop"
-                | ".types",
+                | "rename" | ".types",
             ] => self.tables(),
             [".types", _] | [".types", _, _] => Type::names().map(String::from).collect(),
             _ => Vec::new(),

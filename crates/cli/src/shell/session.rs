@@ -6,6 +6,7 @@ use crate::drop::drop_table;
 use crate::failure::{Failure, Outcome};
 use crate::keys::{KeyRange, RemovedKeys};
 use crate::output::{Output, tell};
+use crate::rename::rename_table;
 use crate::rows::{Shape, Target, no_such_row};
 use crate::schema::ensure_not_schemas;
 use crate::shell::interrupt::Interrupt;
@@ -118,6 +119,7 @@ impl Session {
             Statement::Pop { table, range, reverse } => self.pop(&table, &range, reverse)?,
             Statement::Create { table } => drop(self.db.byte_table(&table)?),
             Statement::Drop { table } => self.drop_table(&table)?,
+            Statement::Rename { from, to } => self.rename_table(&from, &to)?,
             Statement::Begin { level } => self.begin(level)?,
             Statement::Commit => self.commit()?,
             Statement::Rollback { savepoint } => self.roll_back(savepoint.as_deref())?,
@@ -319,10 +321,19 @@ impl Session {
     /// Not within a transaction, which might use the table: the drop would wait for it in vain.
     fn drop_table(&self, table: &str) -> Result<(), Wrong> {
         self.ensure_none_open()?;
-        if drop_table(&self.db, table)? {
-            return Ok(());
+        if drop_table(&self.db, table)? { Ok(()) } else { Err(no_table(table)) }
+    }
+
+    /// What was said of the table goes with it. Not within a transaction, which would not take it back.
+    fn rename_table(&mut self, from: &str, to: &str) -> Result<(), Wrong> {
+        self.ensure_none_open()?;
+        if !rename_table(&self.db, from, to)? {
+            return Err(no_table(from));
         }
-        Err(Failure::absent(format!("there is no table {table:?}; .tables lists them")).into())
+        if let Some(said) = self.types.remove(from) {
+            self.types.insert(to.into(), said);
+        }
+        Ok(())
     }
 
     fn ensure_none_open(&self) -> Result<(), Wrong> {
@@ -480,6 +491,10 @@ impl Session {
         }
         out.finish()
     }
+}
+
+fn no_table(name: &str) -> Wrong {
+    Failure::absent(format!("there is no table {name:?}; .tables lists them")).into()
 }
 
 fn no_transaction() -> Failure {

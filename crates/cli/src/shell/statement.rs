@@ -92,6 +92,13 @@ pub enum Statement {
         /// Table
         table: String,
     },
+    /// Give a table another name, at once, outside any transaction
+    Rename {
+        /// Table
+        from: String,
+        /// Its new name
+        to: String,
+    },
     /// Begin a transaction
     Begin {
         /// What it may notice of others
@@ -189,7 +196,7 @@ impl Statement {
             Self::Mode { .. } | Self::Hex { .. } | Self::Types { .. } | Self::Timer { .. } => true,
             Self::Put(_) | Self::Insert(_) | Self::Del { .. } | Self::Delete { .. } => false,
             Self::Pop { .. } => false,
-            Self::Create { .. } | Self::Drop { .. } | Self::Backup { .. } => false,
+            Self::Create { .. } | Self::Drop { .. } | Self::Rename { .. } | Self::Backup { .. } => false,
             Self::Read { .. } | Self::Quit => false,
         }
     }
