@@ -38,6 +38,11 @@ impl Terminal {
         Self(is_one.then(|| unsafe { modes.assume_init() }))
     }
 
+    /// Does Ctrl-C become a signal there, and no key that is read?
+    pub fn makes_signals(&self) -> bool {
+        self.0.is_some_and(|modes| modes.c_lflag & libc::ISIG != 0)
+    }
+
     /// What is typed becomes neither a signal nor a line, stops no output, and is not shown, until it is
     /// [put back](Self::put_back).
     fn take_bytes(&self) {

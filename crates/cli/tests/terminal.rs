@@ -4,8 +4,9 @@ mod common;
 
 use common::Shell;
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
 use std::process::Child;
 use std::ptr::null_mut;
 use std::sync::mpsc::{Receiver, channel};
@@ -35,13 +36,27 @@ fn terminal() -> (File, OwnedFd) {
     unsafe { (File::from_raw_fd(ours), OwnedFd::from_raw_fd(its)) }
 }
 
+/// Makes stdin the terminal of a session of its own: keys become signals for nobody else.
+fn take_terminal() -> io::Result<()> {
+    // SAFETY: neither call takes a pointer.
+    let is_taken = unsafe { libc::setsid() >= 0 && libc::ioctl(libc::STDIN_FILENO, libc::TIOCSCTTY, 0) >= 0 };
+    if is_taken { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 impl Typed {
     /// Starts the shell, and waits until it asks for a line.
     fn begin(shell: &Shell) -> Self {
+        Self::begin_at(shell, "xterm")
+    }
+
+    /// The same at a terminal of this kind.
+    fn begin_at(shell: &Shell, kind: &str) -> Self {
         let (keys, its) = terminal();
         let mut command = shell.command(&["shell"]);
-        command.env("FORESHORE_HISTORY", shell.path("history")).env("TERM", "xterm");
+        command.env("FORESHORE_HISTORY", shell.path("history")).env("TERM", kind);
         command.stdin(its.try_clone().unwrap()).stdout(its.try_clone().unwrap()).stderr(its);
+        // SAFETY: both calls may be made between fork and exec, and touch no memory.
+        unsafe { command.pre_exec(take_terminal) };
         let child = command.spawn().expect("the binary starts");
         drop(command); // which holds the program's end, too
         let (screen, shows) = channel();
@@ -184,6 +199,41 @@ fn what_is_dropped_is_neither_a_signal_nor_shown() {
         std::thread::sleep(Duration::from_millis(5));
     }
     typed.types("commit\r").until("not UTF-8").until("foreshore> ");
+    typed.quit();
+    assert_eq!(shell.ok(&["scan", "--table", "t"]), "a\t1\n");
+}
+
+/// The line is kept before it runs: the terminal makes signals of keys then, and the disk may be slow.
+#[test]
+fn ctrl_c_while_the_history_is_written_ends_nothing() {
+    let shell = Shell::new();
+    let history = File::create(shell.path("history")).expect("a file");
+    let mut typed = Typed::begin(&shell);
+    typed.types("begin\r").until("foreshore*> ").types("put t a 1\r").until("foreshore*> ");
+    history.lock().expect("nobody else has it for long");
+    typed.types("put t b 2\r");
+    let begun = Instant::now();
+    while typed.is_editing() {
+        assert!(begun.elapsed() < PATIENCE, "the line does not end");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    typed.types("\x03").until("^C");
+    std::thread::sleep(Duration::from_millis(100)); // for it to be heard: later it ends nothing either
+    history.unlock().expect("it was locked");
+    typed.until("foreshore*> ").types("commit\r").until("foreshore> ");
+    typed.quit();
+    assert!(shell.ok(&["scan", "--table", "t"]).starts_with("a\t1\n"));
+}
+
+/// Such a terminal is not edited at: its keys are signals, as long as a line is typed.
+#[test]
+fn ctrl_c_drops_the_line_at_a_dumb_terminal_too() {
+    let shell = Shell::new();
+    let mut typed = Typed::begin_at(&shell, "dumb");
+    typed.types("begin\r").until("foreshore*> ").types("put t a 1\r").until("foreshore*> ");
+    typed.types("put t b \x03").until("^C");
+    std::thread::sleep(Duration::from_millis(100)); // for it to be heard
+    typed.types("commit\r").until("foreshore> ");
     typed.quit();
     assert_eq!(shell.ok(&["scan", "--table", "t"]), "a\t1\n");
 }

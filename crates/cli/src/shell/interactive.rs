@@ -52,10 +52,7 @@ fn ask(session: &mut Session, lines: &mut Lines, mut history: History) -> Outcom
     let ended = loop {
         let prompt = if session.is_in_transaction() { "foreshore*> " } else { "foreshore> " };
         let entered = match lines.readline(prompt) {
-            Ok(entered) => {
-                history.save(lines);
-                entered
-            }
+            Ok(entered) => entered,
             Err(ReadlineError::Interrupted) => continue,
             Err(ReadlineError::Eof) => break Ok(()),
             // At least one byte was read, so a broken terminal does not come here again and again.
@@ -66,7 +63,11 @@ fn ask(session: &mut Session, lines: &mut Lines, mut history: History) -> Outcom
             }
             Err(error) => break Err(terminal(error)),
         };
-        match session.interrupt().during(|| run_entered(session, &entered)) {
+        let done = session.interrupt().during(|| {
+            history.save(lines); // may take long, and the terminal makes a signal of Ctrl-C by now
+            run_entered(session, &entered)
+        });
+        match done {
             Ok(Next::Quit) => break Ok(()),
             Ok(_) => {}
             Err(failure) if failure.kind == Kind::ReaderGone => break Err(failure),
@@ -89,6 +90,10 @@ fn ask(session: &mut Session, lines: &mut Lines, mut history: History) -> Outcom
 /// Runs a line, or several that were pasted at once: the first that fails ends them, as in a script.
 fn run_entered(session: &mut Session, entered: &str) -> Outcome<Next> {
     let lines = split(entered);
+    let left_out = |failure: Failure, left: usize| match (left, lines.len()) {
+        (0, _) | (_, 1) => failure,
+        _ => failure.note(format!("of the lines that were pasted, {left} were not run")),
+    };
     for (run, line) in lines.iter().enumerate() {
         session.interrupt().heed().map_err(|failure| left_out(failure, lines.len() - run))?;
         let done = match session.line(line) {
@@ -168,14 +173,6 @@ fn open_behind(line: &str, mut open: Option<char>) -> Result<Option<char>, Slip>
         }
     }
     Ok(open.filter(|_| word == Word::Quoted))
-}
-
-/// Adds how many of the lines a failure leaves out.
-fn left_out(failure: Failure, lines: usize) -> Failure {
-    match lines {
-        0 => failure,
-        _ => failure.note(format!("of the lines that were pasted, {lines} were not run")),
-    }
 }
 
 fn terminal(error: ReadlineError) -> Failure {

@@ -1,7 +1,9 @@
 //! Ctrl-C while a command of the shell runs: the command stops, the shell and its transaction go on.
 //!
 //! At the prompt Ctrl-C is a key that the line editor reads, so a signal comes from elsewhere (`kill`, a terminal that is
-//! gone) and ends the shell. While a command runs, the first one stops the command.
+//! gone) and ends the shell. While a command runs, the first one stops the command. Shortly before and behind that, and where
+//! nothing can be edited (`TERM=dumb`), the terminal makes a signal of the key: it has dropped the line, and the first one does
+//! no more.
 
 use crate::failure::{Failure, Outcome};
 use crate::scratch::INTERRUPTED;
@@ -12,6 +14,8 @@ use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 const AT_PROMPT: u8 = 0;
 const RUNNING: u8 = 1;
 const STOPPING: u8 = 2;
+/// At the prompt, after a signal that may have been a key.
+const WARNED: u8 = 3;
 
 /// What the shell is doing, as the signal's handler sees it.
 #[derive(Clone, Default)]
@@ -24,7 +28,9 @@ impl Interrupt {
     pub fn listen(&self) -> Outcome {
         let (doing, terminal) = (self.clone(), Terminal::now());
         signals::catch(move || {
-            if doing.0.compare_exchange(RUNNING, STOPPING, Relaxed, Relaxed).is_err() {
+            let moves = |from, to| doing.0.compare_exchange(from, to, Relaxed, Relaxed).is_ok();
+            let is_warned = || Terminal::now().makes_signals() && moves(AT_PROMPT, WARNED);
+            if !moves(RUNNING, STOPPING) && !is_warned() {
                 terminal.put_back();
                 std::process::exit(INTERRUPTED);
             }
