@@ -25,7 +25,7 @@ Examples:
 
 /// Print tables in the text format of Berkeley DB's db_dump and LMDB's mdb_dump
 ///
-/// A table made by `load` brings the row of foreshore.schemas that describes it; a table with another index or leaf size than
+/// A table made by `load` brings the row of foreshore.schemas that describes it; a table with types, or with another index or leaf size than
 /// the usual one, a row of foreshore.indexes that names them. The dump itself is the answer, with --json as well.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]

@@ -377,11 +377,10 @@ fn a_first_value_that_is_damaged_keeps_nobody_from_writing() {
 /// A terminal does what control characters say.
 #[test]
 fn a_key_in_a_message_is_no_command_to_the_terminal() {
-    let shell = Shell::new();
-    let said = ["--table", "t", "--key-type", "str", "--value-type", "u64"];
-    shell.ok(&on("put", said, &["\x1b[31m", "1"]));
+    let shell = forgetful_program();
+    shell.ok(&on("put", USERS, &["\x1b[31m", "1"]));
     let complaint =
-        shell.fails(2, &["scan", "--table", "t", "--key-type", "str", "--value-type", "u8,u8,u8"]);
+        shell.fails(2, &["scan", "--table", "users", "--key-type", "str", "--value-type", "u8,u8,u8"]);
     assert!(complaint.contains("the value of \\1b[31m;"), "{complaint:?}");
 }
 

@@ -8,7 +8,7 @@ use crate::keys::{KeyRange, RemovedKeys};
 use crate::output::{Output, tell};
 use crate::rename::rename_table;
 use crate::rows::{Shape, Target, no_such_row};
-use crate::schema::ensure_not_schemas;
+use crate::schema::{ensure_may_be_made, ensure_not_schemas};
 use crate::shell::interrupt::Interrupt;
 use crate::shell::print::{Mode, Rows, print_stats};
 use crate::shell::statement::{Level, Row, Statement, Switch, Which, help, parse};
@@ -169,7 +169,7 @@ impl Session {
 
     /// Writes a row; `false` if only a new one is wanted, and it is not.
     fn write(&self, row: &Row, only_new: bool) -> Result<bool, Wrong> {
-        ensure_not_schemas(&row.table)?;
+        ensure_may_be_made(&row.table)?;
         let shape = self.shape(&row.table)?;
         let key = shape.key(&row.key)?;
         let value = shape.value(&key, row.value.clone().into_bytes())?;
