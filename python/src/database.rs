@@ -67,7 +67,8 @@ impl Database {
     /// The table ``name``, created if there is none. ``key`` and ``value`` say what its rows are of: ``bytes``, ``str``,
     /// ``int``, ``float``, ``bool``, a number of Rust such as ``"u32"``, ``T | None``, ``list[T]``, or a tuple of these.
     ///
-    /// The table remembers that, and ``foreshore.Argument`` (a ``ValueError``) is raised if it has rows of other types.
+    /// The table remembers that, unless both are ``bytes``, and ``foreshore.Argument`` (a ``ValueError``) is raised if it has rows of other
+    /// types. ``bytes`` for both, if they are said, take the rows of any table as they are.
     ///
     /// Options, where the table is new: ``index`` (``"bplus"``, ``"csb"``, ``"o2"``) and ``leaf_bytes``. One that exists stays
     /// what it is.
@@ -84,8 +85,15 @@ impl Database {
         let kind = |described: Option<&Bound<'_, PyAny>>| described.map_or(Ok(Kind::Bytes), Kind::of);
         let kinds = Kinds::new(kind(key)?, kind(value)?);
         let options = kinds.types().into_iter().fold(options, TableOptions::types);
+        let is_said = key.is_some() || value.is_some();
         self.with(py, |database| {
-            let handle = database.byte_table_with(name, options).map(TableHandle::latest)?;
+            let table = database.byte_table_with(name, options)?;
+            if let Some(types) = table.types().filter(|_| !is_said) {
+                return Err(Error::Argument(format!(
+                    "table {name:?} has {types}: say its key and value (bytes and bytes take its rows as they are)"
+                )));
+            }
+            let handle = TableHandle::latest(table);
             Ok::<_, Error>(Table::new(database.clone(), handle, kinds, self.leases.clone()))
         })
     }

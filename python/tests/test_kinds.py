@@ -12,7 +12,7 @@ import foreshore
 
 def raw(db, name):
     """The rows as bytes."""
-    return list(db.table(name).items())
+    return list(db.table(name, bytes, bytes).items())
 
 
 def test_encodings_are_rusts(db):
@@ -138,6 +138,8 @@ def test_a_table_has_the_types_that_it_was_made_with(db):
         assert repr(again) == repr(table) and raw(db, f"t{at}") == []
         with pytest.raises(foreshore.Argument, match="has keys of .* and values of .*, and not keys of"):
             db.table(f"t{at}", *others)
+        with pytest.raises(foreshore.Argument, match="has keys of .*: say its key and value"):
+            db.table(f"t{at}")
     with pytest.raises(foreshore.Argument, match="keys of i64 and values of String, and not keys of String and"):
         db.table("t0", key=str, value=str)
 
@@ -145,7 +147,7 @@ def test_a_table_has_the_types_that_it_was_made_with(db):
 def of_kinds(db, name, key, value):
     """A table of these kinds that has the bytes of the rows of another."""
     odd = db.table(f"{name} as {key}, {value}", key=key, value=value)
-    db.table(odd.name).update(raw(db, name))
+    db.table(odd.name, bytes, bytes).update(raw(db, name))
     return odd
 
 

@@ -108,7 +108,7 @@ def test_rows_at_the_ends_of_ranges(db, letters):
     assert before.table(posts).last() == ((2, 9), "ben's next") and posts.last(prefix=(3,)) is None
     with pytest.raises(foreshore.Argument, match="not both"):
         posts.first((1, 5), prefix=(1,))
-    db.table("posts")[b"\xff"] = b""
+    db.table("posts", bytes, bytes)[b"\xff"] = b""
     with pytest.raises(foreshore.Encoding):
         posts.last((2, 9))
 
