@@ -157,6 +157,8 @@ fn a_log_that_is_used_up_refuses_writers() {
     disk.corrupt(DIRECTORY, |file| {
         append_batch(file, &[entry(REDO, &[almost]), entry(INCARNATION, &[almost, almost, 1])].concat());
     });
+    let first = format!("wal-{:016}", almost / TINY_SEGMENT_BYTES);
+    disk.open(&first, Access::Direct, true).unwrap().allocate(TINY_SEGMENT_BYTES).unwrap();
     for life in 0..3 {
         let db = open(&disk).unwrap();
         let table = db.byte_table("t").unwrap().with_durability(Durability::Buffered);

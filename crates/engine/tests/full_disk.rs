@@ -441,6 +441,27 @@ fn a_sparse_copy_of_a_long_log_suits_a_full_disk() {
 /// An opening that is killed before somebody relies on it leaves the log as it was: however many there are, the next one finds its place.
 #[test]
 fn openings_that_are_killed_take_nothing_of_a_full_disk() {
+    live_on_a_full_disk(200, |_| ());
+}
+
+/// Nor do those that read, and wait until what they have read is durable, which it is.
+#[test]
+fn openings_that_read_take_nothing_of_a_full_disk() {
+    live_on_a_full_disk(80, |db| {
+        let tx = db.begin().unwrap();
+        let table = db.byte_table("t").unwrap();
+        assert_eq!(tx.bytes(&table).get(&key(1)).unwrap().as_deref(), Some(&b"v"[..]));
+        tx.commit().unwrap();
+    });
+    live_on_a_full_disk(80, |db| {
+        db.sync().unwrap();
+        db.snapshot().unwrap().wait_durable().unwrap();
+        db.sync_async().wait().unwrap();
+    });
+}
+
+/// So many openings on a full disk, each of which is killed after it has done this. All rows are there in each, and after them.
+fn live_on_a_full_disk(lives: u64, live: impl Fn(&Database)) {
     const ROWS: u32 = 50;
     let mut disk = SimDisk::new(1);
     let db = tiny().open_on(Arc::new(disk.clone())).unwrap();
@@ -448,7 +469,7 @@ fn openings_that_are_killed_take_nothing_of_a_full_disk() {
     (0..ROWS).for_each(|i| table.put(&key(i), b"v").unwrap());
     disk.set_capacity(disk.used_bytes());
     let mut opened = (db, table);
-    for life in 0..200 {
+    for life in 0..lives {
         let next = disk.after_crash(Crash::ProcessKill, life);
         drop(opened);
         disk = next;
@@ -456,6 +477,7 @@ fn openings_that_are_killed_take_nothing_of_a_full_disk() {
         let db = tiny().open_on(Arc::new(disk.clone())).unwrap_or_else(|e| panic!("life {life}: {e}"));
         let table = db.byte_table("t").unwrap();
         assert_eq!(table.range(..).count() as u32, ROWS, "life {life}");
+        live(&db);
         opened = (db, table);
     }
     let (db, table) = opened;

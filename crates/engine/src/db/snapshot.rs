@@ -154,7 +154,7 @@ impl Snapshot {
     /// ```
     pub fn wait_durable(&self) -> Result<()> {
         let log = &self.shared.engine.core().log;
-        log.commit(self.shared.view().at, crate::log::Durability::Sync)
+        log.commit(log.seen(self.shared.view().at), crate::log::Durability::Sync)
     }
 }
 

@@ -241,6 +241,12 @@ impl Log {
         self.shared.reserved()
     }
 
+    /// How far somebody relies on the log who has seen what is logged up to `end`: nobody has seen anything of a birth alone.
+    pub fn seen(&self, end: Lsn) -> Lsn {
+        let start = self.shared.start;
+        if end > start + BIRTH_BYTES as u64 { end } else { end.min(start) }
+    }
+
     /// Everything below this has left the buffer. Also a cheap stand-in for the log's end, as an age: the line of `reserved` is written
     /// by every writer, this one only by flights that land.
     #[inline]

@@ -158,8 +158,19 @@ impl<T: Clone + Default> Replay<T> {
             Entry::Page(page) => self.pages.set(page.pid, of_page(page)),
             Entry::Free(pid) => self.pages.set(pid, T::default()),
             Entry::Redo(lsn) => self.redo_lsn = lsn,
-            Entry::Incarnation(incarnation) => self.incarnations.push(incarnation),
+            Entry::Incarnation(incarnation) => self.add_incarnation(incarnation),
             Entry::BaseEnd => {}
+        }
+    }
+
+    /// One that begins where the last one did has found nothing of it, not even its birth, and nothing comes any more: it takes its place.
+    /// However many openings are killed before anybody relies on them, the list is no longer.
+    fn add_incarnation(&mut self, incarnation: Incarnation) {
+        match self.incarnations.last_mut() {
+            Some(last) if last.start == incarnation.start => {
+                *last = Incarnation { prev_end: last.prev_end, ..incarnation };
+            }
+            _ => self.incarnations.push(incarnation),
         }
     }
 
@@ -167,5 +178,23 @@ impl<T: Clone + Default> Replay<T> {
     pub fn needed_incarnations(&self) -> &[Incarnation] {
         let done = self.incarnations.windows(2).take_while(|pair| pair[1].prev_end <= self.redo_lsn).count();
         &self.incarnations[done..]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Openings that left nothing in the log are one.
+    #[test]
+    fn incarnations_that_begin_at_one_place_are_one() {
+        let opened = |prev_end, start, salt| Incarnation { prev_end: Lsn(prev_end), start: Lsn(start), salt };
+        let mut replay = Replay::<()>::default();
+        for incarnation in
+            [opened(0, 0, 1), opened(500, 4096, 2), opened(4096, 4096, 3), opened(4096, 4096, 4)]
+        {
+            replay.apply(Entry::Incarnation(incarnation), |_| ());
+        }
+        assert_eq!(replay.incarnations, [opened(0, 0, 1), opened(500, 4096, 4)]);
     }
 }
