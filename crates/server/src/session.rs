@@ -164,6 +164,18 @@ impl Session {
         Ok(found.is_some())
     }
 
+    /// The same for who is going to write it: within a transaction it is locked as by a write, so that of two who do so one waits. Shared
+    /// locks would let both read, and each then wait for the other. Outside of one a lock would end with the command.
+    pub fn read_for_update(&mut self, key: &[u8]) -> Result<bool, CommandError> {
+        let Some(transaction) = &self.transaction else { return self.read(key) };
+        let (rows, bytes_max) = (transaction.bytes(self.target.table()), read_bytes_max(self.is_on_loop));
+        let found = rows.get_for_update_up_to(key, bytes_max, &mut self.value)?;
+        if found.is_some_and(|bytes| bytes > bytes_max) {
+            return Err(CommandError::TooHeavy);
+        }
+        Ok(found.is_some())
+    }
+
     /// How long the value of `key` is, which is read only if it is watched.
     pub fn value_bytes(&mut self, key: &[u8]) -> Result<Option<u64>, CommandError> {
         match &self.transaction {

@@ -41,6 +41,27 @@ fn values() {
     assert_eq!(c.call("SET k v WHAT").error(), "ERR syntax error");
 }
 
+/// It is GET, unless its client goes on within a transaction.
+#[test]
+fn kv_get_answers_as_get() {
+    let server = Running::new();
+    let mut c = server.client();
+    let too_long = "k".repeat(1025);
+    assert_eq!(c.call("SET k v"), ok());
+    for within in [false, true] {
+        if within {
+            assert_eq!(c.call("KV.BEGIN"), ok());
+        }
+        for (key, expected) in [("k", text("v")), ("none", Null), (&too_long, Null)] {
+            for line in [format!("KV.GET {key}"), format!("kv.get {key} update"), format!("GET {key}")] {
+                assert_eq!(c.call(&line), expected, "within: {within}");
+            }
+        }
+        assert_eq!(c.call("KV.GET k FOREVER").error(), "ERR syntax error");
+    }
+    assert_eq!(c.call("COMMAND GETKEYS KV.GET k UPDATE"), list(["k"]));
+}
+
 #[test]
 fn numbers() {
     let server = Running::new();

@@ -490,6 +490,26 @@ fn held_transactions_in_a_circle_get_out() {
     assert_eq!(two.call("MGET a b"), list(["1", "1"]));
 }
 
+/// Two who write what they have read, and read it for that, come one after the other: none has to roll back.
+#[test]
+fn who_reads_for_update_waits_before_it_reads() {
+    let server = Running::with(Options { lock_timeout: Duration::from_secs(60), ..options() });
+    let (mut one, mut two, mut other) = (server.client(), server.client(), server.client());
+    for (key, before) in [("there", text("0")), ("absent", Null)] {
+        other.call("SET there 0");
+        let (read, write) = (format!("KV.GET {key} UPDATE"), format!("SET {key} 1"));
+        assert_eq!((one.call("KV.BEGIN"), one.call(&read)), (ok(), before.clone()));
+        two.send(&["KV.BEGIN", &read]);
+        assert_eq!(two.reply(), ok());
+        assert_eq!(other.call(&format!("GET {key}")), before, "who only reads does not wait");
+        assert_eq!((one.call(&write), one.call("KV.COMMIT")), (ok(), ok()));
+        assert_eq!(two.reply(), text("1"));
+        assert_eq!((two.call(&write), two.call("KV.COMMIT")), (ok(), ok()));
+    }
+    one.send(&["MULTI", "KV.GET there UPDATE", "SET there 2", "EXEC"]);
+    assert_eq!((0..4).map(|_| one.reply()).last(), Some(List(vec![text("0"), ok()])));
+}
+
 /// Who has quit may be slow to take its replies: it holds nothing meanwhile. Nor does who has sent what is no request.
 #[test]
 fn who_executes_nothing_more_holds_nothing() {

@@ -16,9 +16,26 @@ const READ_AT_A_TIME: usize = 16;
 
 pub fn get(call: &mut Call<'_>) -> Outcome {
     let found = call.session.read(call.args.at(1))?;
+    Ok(answer_read(call, found))
+}
+
+/// `KV.GET key [UPDATE]`.
+pub fn get_for_update(call: &mut Call<'_>) -> Outcome {
+    match call.args.len() {
+        2 => get(call),
+        3 if call.is_word(2, "UPDATE") => {
+            let found = call.session.read_for_update(call.args.at(1))?;
+            Ok(answer_read(call, found))
+        }
+        _ => refused(SYNTAX),
+    }
+}
+
+/// The value that was read, if there was one.
+fn answer_read(call: &mut Call<'_>, found: bool) -> Next {
     let value = found.then_some(&call.session.value[..]);
     Reply::new(call.out, call.session.protocol).bulk_or_null(value);
-    Ok(Next::Go)
+    Next::Go
 }
 
 pub fn getex(call: &mut Call<'_>) -> Outcome {

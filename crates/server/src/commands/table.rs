@@ -200,6 +200,7 @@ pub static COMMANDS: &[Command] = &[
     command("kv.begin", 1, BEGINS, NONE, "foreshore", "Begins a transaction, serializable, which is rolled back when idle", transactions::begin),
     command("kv.commit", 1, TRANSACTIONAL, NONE, "foreshore", "Commits it", transactions::commit),
     command("kv.delrange", -3, W | WALKS, NONE, "foreshore", "Removes a range of keys: from, to, [LIMIT n]; how many", ordered::delrange),
+    command("kv.get", -2, R, ONE, "foreshore", "A value: [UPDATE], for who is going to write it in the same transaction", strings::get_for_update),
     command("kv.pop", -3, W, NONE, "foreshore", "Removes the first row of a range: from, to, [REV]; the row", ordered::pop),
     command("kv.range", -3, R | WALKS, NONE, "foreshore", "Rows in key order: from, to, [REV] [LIMIT n] [KEYS]", ordered::range),
     command("kv.rollback", 1, TRANSACTIONAL, NONE, "foreshore", "Rolls it back", transactions::rollback),
