@@ -143,7 +143,7 @@ impl Shared {
         let table = self.db.byte_table_with(&wanted.name, wanted.options.clone())?;
         let table = table.with_durability(self.durability_of_calls());
         let target = Target {
-            name: wanted.name.clone(),
+            name: wanted.name.as_str().into(),
             patient: table.with_lock_timeout(PATIENCE),
             hasty: table.with_lock_timeout(Duration::ZERO),
             opened: self.opened.fetch_add(1, Relaxed),
@@ -281,8 +281,8 @@ impl Drop for Needed {
 /// A table through two handles: what a write may wait for depends on who else is there.
 #[derive(Clone)]
 pub struct Target {
-    /// By which clients know it, whatever others call it.
-    name: String,
+    /// By which clients know it, whatever others call it. Shared, since a client may keep a target for each key that it watches.
+    name: Arc<str>,
     patient: ByteTable,
     hasty: ByteTable,
     /// Later openings have larger numbers.
@@ -316,7 +316,7 @@ impl Target {
 
     /// Has it got another name since? Asked before each command: as long as it has not, this compares two short names.
     pub fn is_renamed(&self) -> bool {
-        self.patient.name() != self.name
+        self.patient.name() != &*self.name
     }
 
     /// What has its name now, should it have been dropped or renamed; created like it if absent.

@@ -61,7 +61,8 @@ impl Watches {
 
     /// Memory, in bytes.
     pub fn bytes(&self) -> usize {
-        self.keys.iter().map(|watched| size_of::<Watched>() + watched.key.len()).sum()
+        let keys: usize = self.keys.iter().map(|watched| watched.key.capacity()).sum();
+        self.keys.capacity() * size_of::<Watched>() + keys
     }
 
     /// Is this key watched?
@@ -141,5 +142,28 @@ impl Watches {
     fn find(&self, table: &str, key: &[u8]) -> Option<&Watched> {
         let place = self.keys.binary_search_by(|watched| watched.cmp(table, key)).ok()?;
         Some(&self.keys[place])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::Options;
+    use crate::shared::Wanted;
+    use foreshore::{Database, TableOptions};
+
+    /// A client is charged for what its watches take: the list with its spare room, and of the table's name nothing, which all share.
+    #[test]
+    fn watched_keys_are_counted_with_all_that_they_take() {
+        let shared = Shared::new(Database::in_memory().unwrap(), Options::default());
+        let wanted = Wanted { name: "t".repeat(255), options: TableOptions::new() };
+        let (table, mut watches) = (shared.open(&wanted).unwrap(), Watches::default());
+        for n in 0..WATCHED_MAX {
+            watches.add(&table, &n.to_be_bytes(), Fingerprint::of(None), 0);
+            let listed = watches.keys.capacity() * size_of::<Watched>();
+            assert!(watches.bytes() >= listed + 8 * watches.len(), "{n}");
+        }
+        let is_shared = |watched: &Watched| std::ptr::eq(watched.table.name(), table.name());
+        assert!(watches.keys.iter().all(is_shared), "each key has a name of its own");
     }
 }
