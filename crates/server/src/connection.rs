@@ -353,7 +353,12 @@ impl Connection {
             Some((since, before)) if at == self.executed && bytes < before + PROGRESS_BYTES => {
                 Some((since, before))
             }
-            _ => Some((Instant::now(), bytes)),
+            before => {
+                if before.is_some() {
+                    self.session.keep_transaction();
+                }
+                Some((Instant::now(), bytes))
+            }
         };
         if self.has_ended {
             self.is_closing = true;

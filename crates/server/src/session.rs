@@ -461,6 +461,15 @@ impl Session {
         }
     }
 
+    /// The transaction that the client holds is not idle: a long request for it is on its way.
+    pub fn keep_transaction(&self) {
+        // One that is just being rolled back would be waited for.
+        if let Some(transaction) = self.transaction.as_ref().filter(|transaction| !transaction.is_busy()) {
+            // Any call counts, and this one does nothing. If there is no transaction any more, the request will be told so, too.
+            let _ = transaction.savepoint();
+        }
+    }
+
     /// Takes the transaction that the client holds away from it.
     pub fn take_open(&mut self) -> Option<Open> {
         let place = self.place.take()?;

@@ -327,3 +327,24 @@ fn what_was_answered_elsewhere_is_not_executed_again() {
     assert_eq!(replies, "-ABORTED\r\n+OK\r\n-ERR there is no transaction; KV.BEGIN begins one\r\n");
     assert!(!connection.session.target.table().contains(b"a").expect("memory"));
 }
+
+/// Its client is sending a large value over a slow line, for longer than a transaction may be idle.
+#[test]
+fn a_transaction_is_not_idle_while_a_long_request_comes() {
+    let timeout = Duration::from_millis(500);
+    let options = Options { transaction_timeout: timeout, ..Options::default() };
+    let shared = Arc::new(Shared::new(Database::in_memory().expect("memory"), options));
+    let is_kept = || {
+        let mut connection = connection(&shared);
+        connection.input = b"KV.BEGIN\r\n*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$60000000\r\n".to_vec();
+        let begun = Instant::now();
+        while begun.elapsed() < 4 * timeout {
+            connection.input.extend([b'x'; PROGRESS_BYTES]);
+            assert!(matches!(turn(&mut connection, &shared), Stop::NeedsInput));
+            std::thread::sleep(timeout / 20);
+        }
+        !shared.db.transactions().is_empty()
+    };
+    // A busy machine may keep this thread for as long as that from going on.
+    assert!((0..10).any(|_| is_kept()), "it was rolled back");
+}
