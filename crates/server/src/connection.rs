@@ -659,7 +659,7 @@ impl Connection {
         self.session.client.told.lock().bytes = self.counted_bytes;
         let quiet = now.saturating_duration_since(self.active);
         let stall = shared.options.stall_timeout;
-        let idle = Duration::from_secs(shared.idle_timeout_s.load(Relaxed));
+        let idle = Duration::from_millis(shared.idle_timeout_ms.load(Relaxed));
         let is_past =
             |since: Option<Instant>| since.is_some_and(|since| now.saturating_duration_since(since) > stall);
         is_past(self.incomplete.map(|(since, _)| since))

@@ -39,8 +39,8 @@ pub struct Shared {
     pub scale: Scale,
     /// As the server was started.
     pub options: Options,
-    /// `Options::idle_timeout` in seconds, as CONFIG SET may have changed it.
-    pub idle_timeout_s: AtomicU64,
+    /// `Options::idle_timeout` in milliseconds, as CONFIG SET may have changed it.
+    pub idle_timeout_ms: AtomicU64,
     /// `Options::lock_timeout` in milliseconds, likewise.
     pub lock_timeout_ms: AtomicU64,
     /// Who is connected.
@@ -87,7 +87,10 @@ impl Shared {
         Self {
             scale: Scale::of(&db),
             db,
-            idle_timeout_s: AtomicU64::new(options.idle_timeout.as_secs()),
+            idle_timeout_ms: AtomicU64::new(
+                // Rounded up: 0 is never.
+                options.idle_timeout.as_nanos().div_ceil(1_000_000).try_into().unwrap_or(u64::MAX),
+            ),
             lock_timeout_ms: AtomicU64::new(options.lock_timeout.as_millis().try_into().unwrap_or(u64::MAX)),
             clients: Clients::default(),
             cursors: Cursors::default(),

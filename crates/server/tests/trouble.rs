@@ -396,10 +396,8 @@ fn a_client_that_reads_slowly_stays() {
 
 #[test]
 fn the_idle_go_when_that_is_asked_for() {
-    let server = Running::with(Options { idle_timeout: Duration::from_secs(2), ..options() });
-    let mut c = server.client();
-    assert_eq!(c.call("PING"), text("PONG"));
-    assert_eq!(c.try_reply(), None);
+    let server = Running::with(Options { idle_timeout: Duration::from_millis(500), ..options() });
+    assert_eq!(server.client().try_reply(), None);
 }
 
 /// Who waits for the reply to a request is not idle, be it a lock that the request waits for, or the device that the reply does.

@@ -338,7 +338,7 @@ fn parameters(shared: &Shared) -> Vec<(&'static str, String)> {
         ("save", String::new()),
         ("slowlog-log-slower-than", shared.slow_log.from_us.load(Relaxed).to_string()),
         ("slowlog-max-len", shared.slow_log.kept.load(Relaxed).to_string()),
-        ("timeout", shared.idle_timeout_s.load(Relaxed).to_string()),
+        ("timeout", shared.idle_timeout_ms.load(Relaxed).div_ceil(1000).to_string()),
     ]
 }
 
@@ -353,7 +353,7 @@ enum Parameter {
 impl Parameter {
     fn apply(self, shared: &Shared) {
         match self {
-            Self::IdleTimeout(s) => shared.idle_timeout_s.store(s, Relaxed),
+            Self::IdleTimeout(s) => shared.idle_timeout_ms.store(s.saturating_mul(1000), Relaxed),
             Self::LockTimeout(ms) => shared.lock_timeout_ms.store(ms, Relaxed),
             Self::SlowFrom(us) => shared.slow_log.from_us.store(us, Relaxed),
             Self::SlowKept(count) => shared.slow_log.kept.store(count, Relaxed),
