@@ -286,11 +286,11 @@ pub fn config(call: &mut Call<'_>) -> Outcome {
     let name = call.arg(1).to_ascii_uppercase();
     match (name.as_slice(), call.args.len()) {
         (b"GET", 3..) => {
-            ensure_comparable(call.args.from(2).map(<[u8]>::len).sum())?;
+            ensure_comparable(call.args.len() + call.args.bytes())?;
             let parameters = parameters(call.shared);
-            let is_asked = |name: &str| {
-                call.args.from(2).any(|pattern| glob::matches(&pattern.to_ascii_lowercase(), name.as_bytes()))
-            };
+            let patterns: Vec<_> = call.args.from(2).map(<[u8]>::to_ascii_lowercase).collect();
+            let is_asked =
+                |name: &str| patterns.iter().any(|pattern| glob::matches(pattern, name.as_bytes()));
             let asked: Vec<_> = parameters.iter().filter(|(name, _)| is_asked(name)).collect();
             let mut reply = call.reply();
             reply.map(asked.len());

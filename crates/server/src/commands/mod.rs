@@ -31,7 +31,7 @@ use std::mem::take;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 pub use table::Command;
-use table::{READ, TRANSACTIONAL, UNTRUSTED, WRITE};
+use table::{ARGUMENTS_MAX, READ, TRANSACTIONAL, UNTRUSTED, WRITE};
 pub use time_on_loop::TimeOnLoop;
 pub use weight::{HEAVY, REMOVED, Scale};
 
@@ -510,6 +510,9 @@ fn check(call: &Call<'_>, command: &'static Command) -> Result<(), CommandError>
     }
     if !command.takes(call.args.len()) {
         return refused(format!("ERR wrong number of arguments for '{}' command", command.name));
+    }
+    if call.args.len() > ARGUMENTS_MAX && !command.has(READ | WRITE) {
+        return refused(format!("ERR '{}' takes at most {ARGUMENTS_MAX} arguments", command.name));
     }
     if command.refuses_subcommand(&call.args) {
         return call.refuse_subcommand();

@@ -43,6 +43,9 @@ const WALKS: u8 = 64;
 /// It begins a transaction, which keeps the table that the client's commands mean.
 const BEGINS: u8 = 128;
 
+/// Arguments of a command that is not about rows, at most: its event loop goes through them, and nobody has use for so many.
+pub const ARGUMENTS_MAX: usize = 4096;
+
 const R: u8 = READ | TRANSACTIONAL;
 const W: u8 = WRITE | TRANSACTIONAL;
 
