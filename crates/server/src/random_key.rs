@@ -17,10 +17,11 @@ const HALVINGS_MAX: usize = 256;
 /// Bytes of keys of which the middle is taken, behind those that they share.
 const WINDOW: usize = size_of::<u128>();
 
-/// A key, unless the table is empty.
+/// A key, unless the table was seen to be empty. Others may write it meanwhile: what was chosen among may have gone, and the first key
+/// that is there then is as good.
 pub fn choose(table: &ByteTable) -> Result<Option<Vec<u8>>, Error> {
     let Some(mut first) = first_key(table, Unbounded)? else { return Ok(None) };
-    let Some(mut last) = last_key(table, Unbounded)? else { return Ok(None) };
+    let mut last = last_key(table, Unbounded)?.unwrap_or_else(|| first.clone());
     for _ in 0..HALVINGS_MAX {
         if first >= last || rows(table, Included(&first), Included(&last))? <= FEW {
             break;
@@ -36,7 +37,10 @@ pub fn choose(table: &ByteTable) -> Result<Option<Vec<u8>>, Error> {
             first = key;
         }
     }
-    among(table, &first, &last)
+    match among(table, &first, &last)? {
+        Some(key) => Ok(Some(key)),
+        None => first_key(table, Unbounded),
+    }
 }
 
 fn first_key(table: &ByteTable, from: Bound<&[u8]>) -> Result<Option<Vec<u8>>, Error> {
@@ -88,6 +92,8 @@ mod tests {
     use super::*;
     use foreshore::Database;
     use std::collections::HashMap;
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+    use std::thread;
 
     #[test]
     fn the_middle_lies_between() {
@@ -104,6 +110,26 @@ mod tests {
             let middle = middle(first, last);
             assert!(*first < middle[..] && middle[..] <= *last, "{first:?} {middle:?} {last:?}");
         }
+    }
+
+    /// Whose only row always goes when the next one is there.
+    #[test]
+    fn a_table_that_is_never_empty_has_a_key() {
+        let db = Database::in_memory().unwrap();
+        let (table, is_done) = (db.byte_table("t").unwrap(), AtomicBool::new(false));
+        table.put(&0_u64.to_be_bytes(), b"").unwrap();
+        let missed = thread::scope(|scope| {
+            scope.spawn(|| {
+                for n in (0_u64..).take_while(|_| !is_done.load(Relaxed)) {
+                    table.put(&(n + 1).to_be_bytes(), b"").unwrap();
+                    assert!(table.remove(&n.to_be_bytes()).unwrap());
+                }
+            });
+            let missed = (0..5000).filter(|_| choose(&table).unwrap().is_none()).count();
+            is_done.store(true, Relaxed);
+            missed
+        });
+        assert_eq!(missed, 0);
     }
 
     /// Keys in clusters, of which one has most of the rows.
