@@ -4,14 +4,14 @@
 //! to do with these.
 //!
 //! Invariants:
-//! - S1: who says nothing, or takes nothing, keeps nobody else waiting, and goes: after a while, or for a newcomer.
+//! - S1: who says nothing, takes nothing, or never ends, keeps nobody else waiting, and goes: after a while, or for a newcomer.
 
 use crate::metrics;
 use crate::shared::{Shared, Thread};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -93,7 +93,7 @@ impl Scraper {
     }
 
     fn waits_for(&self) -> PollFlags {
-        if self.answer.is_empty() { PollFlags::IN } else { PollFlags::OUT }
+        if self.sent == self.answer.len() { PollFlags::IN } else { PollFlags::OUT }
     }
 
     /// Goes on with it; is it answered, or in vain?
@@ -119,7 +119,13 @@ impl Scraper {
                 bytes => self.sent += bytes,
             }
         }
-        Ok(())
+        // It sees the end behind the answer, and stays until it has ended, too: closed with something unread, the connection would be
+        // reset, and take back what is on its way. A piece at a time, as others have their turns (S1).
+        self.stream.shutdown(Shutdown::Write)?;
+        match self.stream.read(&mut piece)? {
+            0 => Ok(()),
+            _ => Err(ErrorKind::WouldBlock.into()),
+        }
     }
 }
 

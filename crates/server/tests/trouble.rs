@@ -556,6 +556,8 @@ fn metrics_are_there_for_whoever_asks_for_them() {
     }
     assert!(ask("GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
     assert!(ask("garbage\r\n\r\n").starts_with("HTTP/1.1 404"));
+    let longer = format!("GET /metrics HTTP/1.1\r\n\r\n{}", "x".repeat(64 << 10));
+    assert!(ask(&longer).starts_with("HTTP/1.1 200 OK"), "also who sends more than is read");
 }
 
 /// Who connects and says nothing, or asks by halves, keeps nobody from the metrics, however many do.
