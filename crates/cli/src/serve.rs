@@ -30,8 +30,8 @@ survives `kill -9`, and about a tenth of a second may be lost with the power.
 An EXEC that takes more than a second, or would answer more than 128 MiB, is
 undone and refused.
 
-It ends in order on SIGINT, SIGTERM and the command SHUTDOWN. What it answers is
-in docs/serve.md.";
+It ends in order on SIGINT, SIGTERM, SIGHUP (unless it was started by nohup) and
+the command SHUTDOWN. What it answers is in docs/serve.md.";
 
 /// Serve a database over the Redis protocol, for redis-cli and clients in any language
 #[derive(Args)]
