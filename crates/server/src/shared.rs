@@ -143,7 +143,11 @@ impl Shared {
     /// A table, created if absent, for all to find. May wait for the device, and for others who create or drop tables, so
     /// this is not for event loops.
     pub fn open(&self, wanted: &Wanted) -> Result<Target, Error> {
-        let table = self.db.byte_table_with(&wanted.name, wanted.options.clone())?;
+        let table = match self.db.existing_byte_table(&wanted.name) {
+            // Whatever it is like: it may have got the name of the one that a client has used, whose rows were of other types.
+            Some(table) => table,
+            None => self.db.byte_table_with(&wanted.name, wanted.options.clone())?,
+        };
         let table = table.with_durability(self.durability_of_calls());
         let target = Target {
             name: wanted.name.as_str().into(),
@@ -325,6 +329,7 @@ impl Target {
     /// What has its name now, should it have been dropped or renamed; created like it if absent.
     pub fn again(&self) -> Wanted {
         let options = TableOptions::new().index(self.patient.index()).leaf_bytes(self.patient.leaf_bytes());
+        let options = self.patient.types().cloned().into_iter().fold(options, TableOptions::types);
         Wanted { name: self.name().to_owned(), options }
     }
 

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Client, Int, List, Null, Running, list, ok, options, text};
-use foreshore::{Database, Durability, Error};
+use foreshore::{Database, Durability, Error, TableOptions, Types};
 use foreshore_io::sim::{Fault, Repeat};
 use foreshore_io::{MemVfs, SimDisk};
 use foreshore_server::Options;
@@ -47,6 +47,24 @@ fn flushdb_empties_what_is_read() {
     assert_eq!((c.call("GET k"), c.call("KEYS *")), (text("new"), list(["k"])));
     assert_eq!((c.call("FLUSHDB"), c.call("GET k")), (ok(), Null));
     assert_eq!((value(&server.db, "old"), value(&server.db, "db0")), (Some(b"old".to_vec()), None));
+}
+
+/// An emptied table remembers of which types its rows are, as before; a client that comes to another one takes that as it is.
+#[test]
+fn types_are_those_of_the_table() {
+    let server = Running::new();
+    let of = |value| Types::named("String", value);
+    let make = |name, types| server.db.byte_table_with(name, TableOptions::new().types(types)).unwrap();
+    let mut c = server.client();
+    for (name, usage, flush) in [("ages", "KV.USE ages", "FLUSHDB"), ("db1", "SELECT 1", "FLUSHALL")] {
+        make(name, of("u32"));
+        assert_eq!((c.call(usage), c.call("SET k v"), c.call(flush)), (ok(), ok(), ok()));
+        assert_eq!(c.call("GET k"), Null);
+        assert_eq!(server.db.byte_table(name).unwrap().types(), Some(&of("u32")), "{flush}");
+        assert!(server.db.rename_table(name, &format!("old {name}")).unwrap());
+        make(name, of("String")).put(b"k", b"another").unwrap();
+        assert_eq!(c.call("GET k"), text("another"));
+    }
 }
 
 /// Also where many requests come at a time, which are executed together.

@@ -49,7 +49,8 @@ fn rows_of(table: &ByteTable) -> Result<u64, Error> {
     Ok(rows)
 }
 
-/// FLUSHDB drops the table; whoever uses it finds a new one, with the same index and leaves of the same size.
+/// FLUSHDB drops the table; whoever uses it finds a new one, with the same index, leaves of the same size, and rows of the same
+/// types.
 pub fn flushdb(call: &mut Call<'_>) -> Outcome {
     ensure_mode(call, &["ASYNC", "SYNC"])?;
     let (target, protocol, shared) =
