@@ -60,14 +60,22 @@ pub struct Session {
 pub struct Queue {
     /// In their order.
     pub commands: Vec<OwnedArgs>,
-    /// Memory, in bytes.
-    pub bytes: usize,
+    /// Memory of each, in bytes.
+    pub commands_bytes: usize,
     /// How much there is to do.
     pub weight: usize,
     /// One was refused: EXEC will refuse all.
     pub is_broken: bool,
     /// EXEC has begun, and may have to begin again.
     pub is_executing: bool,
+}
+
+impl Queue {
+    /// Memory, in bytes, with what the list has room for.
+    pub fn bytes(&self) -> usize {
+        let room = self.commands.capacity() - self.commands.len();
+        self.commands_bytes + room * size_of::<OwnedArgs>()
+    }
 }
 
 type Row = (Vec<u8>, Vec<u8>);
@@ -124,7 +132,7 @@ impl Session {
 
     /// Memory, in bytes.
     pub fn bytes(&self) -> usize {
-        let queued = self.queue.as_ref().map_or(0, |queue| queue.bytes);
+        let queued = self.queue.as_ref().map_or(0, Queue::bytes);
         self.value.capacity() + queued + self.watches.bytes()
     }
 

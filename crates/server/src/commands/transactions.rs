@@ -37,13 +37,13 @@ pub fn queue(call: &mut Call<'_>) -> Outcome {
     let args = OwnedArgs::from(call.args);
     let max = call.shared.options.queue_bytes_max;
     let queue = call.session.queue.as_mut().expect("only asked after MULTI");
-    if queue.bytes + args.bytes() > max {
+    if queue.bytes() + args.bytes() > max {
         queue.is_broken = true;
         return refused(format!(
             "ERR more than {max} bytes of commands are queued; use smaller transactions"
         ));
     }
-    queue.bytes += args.bytes();
+    queue.commands_bytes += args.bytes();
     queue.weight +=
         table::find(call.args.at(0)).map_or(0, |command| command.weight(call.shared.scale, &call.args));
     queue.commands.push(args);

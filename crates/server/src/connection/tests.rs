@@ -348,3 +348,16 @@ fn a_transaction_is_not_idle_while_a_long_request_comes() {
     // A busy machine may keep this thread for as long as that from going on.
     assert!((0..10).any(|_| is_kept()), "it was rolled back");
 }
+
+/// The list of what is queued has room for more, which is memory, too.
+#[test]
+fn a_queue_counts_with_its_room() {
+    let shared = Arc::new(Shared::new(Database::in_memory().expect("memory"), Options::default()));
+    let mut connection = connection(&shared);
+    connection.input = format!("MULTI\r\n{}", "PING\r\n".repeat(5)).into_bytes();
+    assert!(matches!(turn(&mut connection, &shared), Stop::NeedsInput));
+    let commands = &connection.session.queue.as_ref().expect("after MULTI").commands;
+    assert_eq!(commands.len(), 5);
+    let listed = commands.capacity() * size_of::<OwnedArgs>();
+    assert!(connection.session.bytes() >= listed + 5 * "PING".len());
+}
