@@ -4,9 +4,11 @@ use crate::args::{DbArgs, existing_table};
 use crate::failure::{Failure, Outcome};
 use crate::schema::{SCHEMAS, Schema, ensure_may_be_made, ensure_not_schemas};
 use crate::tables::has_lost_its_name;
+use crate::text::shortened;
 use clap::Args;
 use foreshore::{Database, Error};
 use serde_json::json;
+use std::collections::BTreeSet;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -62,7 +64,9 @@ pub fn rename_table(db: &Database, from: &str, to: &str) -> Outcome<bool> {
     Schema::forget_strays(db)?;
     let columns = Schema::stored(db, from)?;
     if columns.is_some() || !has_lost_its_name(from) {
-        ensure_none_kept(db, to)?;
+        ensure_none_kept(db, to, columns.as_deref())?;
+    } else if to != SCHEMAS {
+        ensure_none_waits(db, to)?;
     }
     // First: of a table that is not there, what a crash leaves is forgotten.
     match columns.as_ref().map_or(Ok(()), |json| Schema::store(db, to, json)) {
@@ -79,10 +83,27 @@ pub fn rename_table(db: &Database, from: &str, to: &str) -> Outcome<bool> {
     Ok(true)
 }
 
+/// The name that a table gets which has lost its own is that of the columns kept for it, if there are any: they go with the last such table.
+fn ensure_none_waits(db: &Database, name: &str) -> Outcome {
+    let kept: BTreeSet<_> = Schema::tables(db).0.into_iter().collect();
+    let mut waiting = kept.iter().filter(|name| db.existing_byte_table(name).is_none()).peekable();
+    if waiting.peek().is_none() || kept.contains(name) {
+        return Ok(());
+    }
+    let names: Vec<_> = waiting.map(|name| format!("{name:?}")).collect();
+    Err(Failure::usage(format!(
+        "columns are kept for {}, which are not there: give the tables that have lost these names them first, perhaps this one; \
+         `foreshore rm --table {SCHEMAS} NAME` gives columns up",
+        shortened(&names.join(", "))
+    )))
+}
+
 /// The columns kept under a name are those of the table that has lost it: no other is to get them, or to put its own in their place.
-fn ensure_none_kept(db: &Database, name: &str) -> Outcome {
+/// What is equal to its own `columns` may be left of an attempt that was cut short.
+fn ensure_none_kept(db: &Database, name: &str, columns: Option<&[u8]>) -> Outcome {
     match Schema::stored(db, name)? {
         None => Ok(()),
+        kept if kept.as_deref() == columns => Ok(()),
         Some(_) => Err(Failure::usage(format!(
             "columns of a table that has lost its name are kept under {name:?}: give that table its name first, or choose another \
              one; `foreshore rm --table {SCHEMAS} {name}` gives the columns up"

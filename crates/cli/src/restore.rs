@@ -54,6 +54,9 @@ pub struct RestoreArgs {
 struct Restored {
     table: String,
     rows: u64,
+    /// It was not there before.
+    #[serde(skip)]
+    is_new: bool,
 }
 
 /// Runs `restore`.
@@ -216,6 +219,7 @@ fn restore_table(
     };
     let is_wanted = args.table.as_deref().is_none_or(|table| name == table);
     let meter = Meter::new("restore", None);
+    let is_new = db.existing_byte_table(&name).is_none();
     let mut table = if is_wanted { Some(create(db, &name, &told.kinds)?) } else { None };
     let shape =
         if told.described.contains(name.as_bytes()) { Shape::Text } else { Shape::of_table(db, &name)? };
@@ -244,7 +248,7 @@ fn restore_table(
         }
     }
     if is_wanted {
-        told.restored.push(Restored { table: name, rows });
+        told.restored.push(Restored { table: name, rows, is_new });
     }
     Ok(())
 }
@@ -262,7 +266,7 @@ fn ensure_no_other(
     let is_same = match present {
         Some(present) => present == schema,
         // A dump may tell the columns behind the rows.
-        None => restored.iter().any(|restored| restored.table == name),
+        None => restored.iter().any(|restored| restored.table == name && restored.is_new),
     };
     if is_same || db.existing_byte_table(&name).is_none() {
         return Ok(());

@@ -424,6 +424,15 @@ fn columns_are_kept_for_the_table_that_has_lost_its_name() {
     let before = count();
     shell.fails(2, &["rename", "--dir", "s.db", "recovered-17", ""]);
     assert_eq!(count(), before);
+    // Nor by a wrong name: with the last table that has lost its name they go.
+    let complaint = shell.fails(2, &["rename", "--dir", "s.db", "recovered-17", "harbours"]);
+    assert!(complaint.contains("columns are kept for \"\", \"flights\", which are not there"), "{complaint}");
+    // What a rename leaves that is killed is no other table's.
+    let db = foreshore::Database::open(shell.path("s.db")).expect("nobody else has it");
+    let kept = db.byte_table("foreshore.schemas").expect("a table");
+    kept.put(b"havens", &kept.get(b"ports").expect("read").expect("columns")).expect("written");
+    drop((kept, db));
+    shell.ok(&["rename", "--dir", "s.db", "ports", "havens"]);
     shell.ok(&["rename", "--dir", "s.db", "recovered-17", "flights"]);
     let row = shell.ok(&["get", "--dir", "s.db", "--table", "flights", "2011,2,WN,7"]);
     assert_eq!(row, format!("{}\n", ROWS[2]));

@@ -355,6 +355,9 @@ fn a_table_is_renamed() {
     assert_eq!(ran.stdout, "key,value\na,b\n3\n");
     script(&shell, 1, "rename ports harbours");
     script(&shell, 2, "rename memos 'my harbours'");
+    let lines = ".types last str u64\nput last a 5\ndrop last\nrename memos last\nput last k v";
+    script(&shell, 0, lines); // the types said of the dropped one are not those of this
+    script(&shell, 0, "rename last memos");
     let ran = script(&shell, 2, "begin\nrename memos notes\n");
     assert!(ran.stderr.contains("a transaction is open"), "{}", ran.stderr);
 }

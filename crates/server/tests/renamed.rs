@@ -186,3 +186,51 @@ fn the_old_name_is_selected_after_a_rename_that_failed() {
     assert!(matches!(failed, Err(Error::Poisoned { .. })), "{failed:?}");
     assert_eq!((c.call("SELECT 0"), c.call("GET k")), (ok(), text("v")));
 }
+
+/// … beside one that was dropped, which another command of the transaction comes upon.
+#[test]
+fn transactions_keep_their_table_beside_a_dropped_one() {
+    for (begin, end) in [("KV.BEGIN", "KV.COMMIT"), ("MULTI", "EXEC")] {
+        let server = Running::new();
+        let (mut c, mut d) = (server.client(), server.client());
+        for line in ["SELECT 1", "SELECT 0", "SET k old", begin, "APPEND k er"] {
+            c.call(line);
+        }
+        exchange(&server.db);
+        assert_eq!(d.call("GET k"), text("new")); // opens what is called db0 now
+        assert!(server.db.drop_table("db1").unwrap());
+        for line in ["COPY k l DB 1", "SET k mine", end] {
+            c.call(line);
+        }
+        assert_eq!(value(&server.db, "old").as_deref(), Some(&b"mine"[..]), "{begin}");
+        assert_eq!(value(&server.db, "db0").as_deref(), Some(&b"new"[..]), "{begin}");
+    }
+}
+
+#[test]
+fn a_watch_from_before_flushdb_is_of_the_table_that_exec_writes() {
+    let server = Running::new();
+    let (mut c, mut d) = (server.client(), server.client());
+    assert_eq!((c.call("WATCH k"), d.call("FLUSHDB")), (ok(), ok()));
+    assert_eq!((c.call("GET other"), c.call("MULTI")), (Null, ok()));
+    assert_eq!(d.call("SET k others"), ok());
+    assert!(server.db.rename_table("db0", "old").unwrap());
+    assert_eq!(d.call("GET k"), Null); // makes another db0
+    assert_eq!((c.call("SET k mine"), c.call("EXEC")), (text("QUEUED"), Null));
+    assert_eq!(value(&server.db, "old").as_deref(), Some(&b"others"[..]));
+}
+
+/// Whoever looks at all tables between the two renames of an exchange makes none.
+#[test]
+fn lists_make_no_tables() {
+    for first in ["KV.TABLES", "MEMORY STATS", "FLUSHALL"] {
+        let server = Running::new();
+        let mut c = server.client();
+        assert_eq!(c.call("SET k old"), ok());
+        server.db.byte_table("new").unwrap();
+        assert!(server.db.rename_table("db0", "old").unwrap());
+        c.call(first);
+        assert_eq!(server.db.tables().unwrap(), ["new", "old"], "{first}");
+        assert!(server.db.rename_table("new", "db0").unwrap());
+    }
+}

@@ -42,7 +42,8 @@ code, and the message names the line; a transaction that is still open then is
 rolled back. Commands outside a transaction are each one of their own.
 
 At a terminal, Ctrl-C drops the line, or stops a command that walks rows; the
-transaction goes on. Pressed twice while a command runs, it ends the shell.";
+transaction goes on. Pressed twice while a command runs, or where lines cannot
+be edited (TERM=dumb), it ends the shell.";
 
 /// Read and write by hand, in transactions if you like, or by a script
 ///

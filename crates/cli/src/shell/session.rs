@@ -330,9 +330,9 @@ impl Session {
         if !rename_table(&self.db, from, to)? {
             return Err(no_table(from));
         }
-        if let Some(said) = self.types.remove(from) {
-            self.types.insert(to.into(), said);
-        }
+        let said = self.types.remove(from);
+        self.types.remove(to); // which was another table
+        self.types.extend(said.map(|said| (to.into(), said)));
         Ok(())
     }
 

@@ -417,7 +417,7 @@ pub fn note_if_slow<'a>(
 
 /// The table was emptied by FLUSHDB, which makes a new one: is it there?
 fn turns_to_newer(call: &mut Call<'_>) -> bool {
-    let newer = call.shared.newer(&call.session.target);
+    let newer = call.shared.newer(&call.session.target).filter(|_| is_gone(&call.session.target));
     newer.map(|newer| call.session.target = newer).is_some()
 }
 
@@ -432,14 +432,17 @@ fn ok_or_error(protocol: Protocol, done: Result<(), impl Into<CommandError>>) ->
     out
 }
 
+/// Was it dropped? Others may have been, by the name that it has got since: a read tells.
+fn is_gone(target: &Target) -> bool {
+    matches!(target.table().contains(b""), Err(Error::TableDropped { .. }))
+}
+
 /// The table without which there is this error.
 fn to_open(call: &Call<'_>, error: &CommandError) -> Option<Wanted> {
     let own = &call.session.target;
-    // Another one may have gone by the name that the client's has got since: a read tells.
-    let is_gone = || matches!(own.table().contains(b""), Err(Error::TableDropped { .. }));
     match error {
         CommandError::NotOpen(wanted) => Some(wanted.clone()),
-        CommandError::Engine(Error::TableDropped { name }) if own.table().name() == name && is_gone() => {
+        CommandError::Engine(Error::TableDropped { name }) if own.table().name() == name && is_gone(own) => {
             Some(own.again())
         }
         CommandError::Engine(Error::TableDropped { name }) => {
@@ -477,7 +480,7 @@ fn dispatch(call: &mut Call<'_>) -> Outcome {
         (Err(error), None) => Err(error),
         (Ok(command), Some(_)) if !command.ends_queue() => transactions::queue(call),
         (Ok(command), _) => {
-            if command.means_table() {
+            if command.means_table(&call.args) {
                 connection::come_to_table(call)?;
             }
             run(call, command)

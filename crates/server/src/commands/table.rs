@@ -49,6 +49,9 @@ pub const ARGUMENTS_MAX: usize = 4096;
 const R: u8 = READ | TRANSACTIONAL;
 const W: u8 = WRITE | TRANSACTIONAL;
 
+/// Commands, and their subcommands if they have any, that read or empty, but not the table that the client's commands mean.
+const OF_ALL_TABLES: &[(&str, &str)] = &[("kv.tables", ""), ("flushall", ""), ("memory", "STATS")];
+
 /// Commands, and their subcommands, that a rollback does not take back.
 const FINAL: &[(&str, &str)] = &[("client", "KILL"), ("config", "SET"), ("slowlog", "RESET")];
 
@@ -70,8 +73,11 @@ impl Command {
     }
 
     /// Must be settled which table it means? What only concerns the client, or the server, makes none.
-    pub fn means_table(&self) -> bool {
-        self.has(READ | WRITE | BEGINS)
+    pub fn means_table(&self, args: &Args<'_>) -> bool {
+        let is = |(name, word): &(&str, &str)| {
+            self.name == *name && (word.is_empty() || args.at(1).eq_ignore_ascii_case(word.as_bytes()))
+        };
+        self.has(READ | WRITE | BEGINS) && !OF_ALL_TABLES.iter().any(is)
     }
 
     /// Does it take `count` arguments, its name included?

@@ -106,6 +106,9 @@ fn attempt(call: &mut Call<'_>, queue: &Queue) -> Outcome {
     let time = TimeOnLoop::begin(call.session.is_on_loop);
     let transaction = call.shared.begin()?;
     call.session.watches.break_if_renamed();
+    // A key watched before FLUSHDB is looked for in the table of the name, and what is queued writes to the one that MULTI has found.
+    let is_elsewhere = !call.session.watches.is_empty() && call.session.target.is_renamed();
+    call.session.watches.break_if(is_elsewhere);
     if !call.session.watches.are_kept(call.shared, &transaction, &time)? {
         call.reply().null_array();
         return Ok(Next::Go);
