@@ -326,6 +326,11 @@ impl Target {
         self.patient.name() != &*self.name
     }
 
+    /// Was it dropped? Others may have been, by the name that it has got since: a read tells.
+    pub fn is_gone(&self) -> bool {
+        matches!(self.patient.contains(b""), Err(Error::TableDropped { .. }))
+    }
+
     /// What has its name now, should it have been dropped or renamed; created like it if absent.
     pub fn again(&self) -> Wanted {
         let options = TableOptions::new().index(self.patient.index()).leaf_bytes(self.patient.leaf_bytes());

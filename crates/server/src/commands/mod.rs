@@ -417,7 +417,7 @@ pub fn note_if_slow<'a>(
 
 /// The table was emptied by FLUSHDB, which makes a new one: is it there?
 fn turns_to_newer(call: &mut Call<'_>) -> bool {
-    let newer = call.shared.newer(&call.session.target).filter(|_| is_gone(&call.session.target));
+    let newer = call.shared.newer(&call.session.target).filter(|_| call.session.target.is_gone());
     newer.map(|newer| call.session.target = newer).is_some()
 }
 
@@ -432,17 +432,12 @@ fn ok_or_error(protocol: Protocol, done: Result<(), impl Into<CommandError>>) ->
     out
 }
 
-/// Was it dropped? Others may have been, by the name that it has got since: a read tells.
-fn is_gone(target: &Target) -> bool {
-    matches!(target.table().contains(b""), Err(Error::TableDropped { .. }))
-}
-
 /// The table without which there is this error.
 fn to_open(call: &Call<'_>, error: &CommandError) -> Option<Wanted> {
     let own = &call.session.target;
     match error {
         CommandError::NotOpen(wanted) => Some(wanted.clone()),
-        CommandError::Engine(Error::TableDropped { name }) if own.table().name() == name && is_gone(own) => {
+        CommandError::Engine(Error::TableDropped { name }) if own.table().name() == name && own.is_gone() => {
             Some(own.again())
         }
         CommandError::Engine(Error::TableDropped { name }) => {
