@@ -125,7 +125,7 @@ mod tests {
                     assert!(table.remove(&n.to_be_bytes()).unwrap());
                 }
             });
-            let missed = (0..5000).filter(|_| choose(&table).unwrap().is_none()).count();
+            let missed = (0..20_000).filter(|_| choose(&table).unwrap().is_none()).count();
             is_done.store(true, Relaxed);
             missed
         });

@@ -332,9 +332,9 @@ fn what_was_answered_elsewhere_is_not_executed_again() {
 #[test]
 fn a_transaction_is_not_idle_while_a_long_request_comes() {
     let timeout = Duration::from_millis(500);
-    let options = Options { transaction_timeout: timeout, ..Options::default() };
-    let shared = Arc::new(Shared::new(Database::in_memory().expect("memory"), options));
     let is_kept = || {
+        let options = Options { transaction_timeout: timeout, ..Options::default() };
+        let shared = Arc::new(Shared::new(Database::in_memory().expect("memory"), options));
         let mut connection = connection(&shared);
         connection.input = b"KV.BEGIN\r\n*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$60000000\r\n".to_vec();
         let begun = Instant::now();
@@ -346,7 +346,7 @@ fn a_transaction_is_not_idle_while_a_long_request_comes() {
         !shared.db.transactions().is_empty()
     };
     // A busy machine may keep this thread for as long as that from going on.
-    assert!((0..10).any(|_| is_kept()), "it was rolled back");
+    assert!((0..5).any(|_| is_kept()), "it was rolled back");
 }
 
 /// The list of what is queued has room for more, which is memory, too.
