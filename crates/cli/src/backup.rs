@@ -4,6 +4,7 @@ use crate::args::DbArgs;
 use crate::failure::{Failure, Outcome};
 use crate::output::{Output, grouped, size, tell};
 use crate::progress::Meter;
+use crate::text::shortened;
 use clap::Args;
 use foreshore::{Copied, Database, Error};
 use serde_json::json;
@@ -55,10 +56,13 @@ pub fn tell_copied(mut out: Output, made: &str, copied: &Copied, target: &Path) 
 
 /// Says if there are prepared transactions: what they have written is in no `copy`, as this kind of copy is called.
 pub fn tell_of_prepared(db: &Database, copy: &str) {
-    let count = db.recover().len();
-    if count > 0 {
+    let prepared = db.recover();
+    if !prepared.is_empty() {
+        let ids: Vec<_> = prepared.iter().map(|id| format!("\"{}\"", id.escape_ascii())).collect();
         tell(format_args!(
-            "note: {count} prepared transactions wait to hear whether to commit, and are in no {copy}: commit them or roll them back first"
+            "note: transactions that have prepared wait to hear whether to commit, and are in no {copy}: {}; their program commits them or \
+             rolls them back, or `.prepared` of the shell",
+            shortened(&ids.join(", "))
         ));
     }
 }

@@ -22,7 +22,7 @@ pub enum Kind {
     Usage = 2,
     /// Stored bytes are not what was written.
     Corrupt = 3,
-    /// Another owner has the database open.
+    /// Another owner has the database open, or a transaction has a lock.
     Locked = 4,
     /// The operating system refused, or the disk is full.
     Io = 5,
@@ -107,9 +107,9 @@ impl From<Error> for Failure {
             | Error::OtherFormat { .. }
             | Error::TableInUse { .. }
             | Error::Argument(_) => Kind::Usage,
-            Error::TableDropped { .. } => Kind::Absent,
+            Error::TableDropped { .. } | Error::UnknownTransaction { .. } => Kind::Absent,
             Error::Corrupt { .. } | Error::Incompatible { .. } => Kind::Corrupt,
-            Error::Locked { .. } => Kind::Locked,
+            Error::Locked { .. } | Error::LockTimeout { .. } => Kind::Locked,
             _ => Kind::Io,
         };
         match &error {

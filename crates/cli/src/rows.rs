@@ -55,7 +55,7 @@ pub struct GetArgs {
     /// Print the value's bytes and nothing else, no line end either
     #[arg(long, conflicts_with_all = ["hex", "json"])]
     raw: bool,
-    /// Key: text, or the key columns of a table made by `load`
+    /// Key: text; of a table with columns or types its parts, with commas between them
     #[arg(allow_hyphen_values = true)]
     key: String,
 }
@@ -73,10 +73,10 @@ pub struct PutArgs {
     /// What the row survives once the command returns
     #[arg(long, value_enum, default_value_t = Durability::Sync)]
     durability: Durability,
-    /// Key: text, or the key columns of a table made by `load`
+    /// Key: text; of a table with columns or types its parts, with commas between them
     #[arg(allow_hyphen_values = true)]
     key: String,
-    /// Value: text, or the whole CSV record of a table made by `load`; - for stdin
+    /// Value: text; of a table with columns the whole record, of one with types its parts; - for stdin
     #[arg(allow_hyphen_values = true)]
     value: String,
 }
@@ -89,7 +89,7 @@ pub struct RmArgs {
     db: DbArgs,
     #[command(flatten)]
     target: Target,
-    /// Key: text, or the key columns of a table made by `load`
+    /// Key: text; of a table with columns or types its parts, with commas between them
     #[arg(allow_hyphen_values = true)]
     key: String,
 }

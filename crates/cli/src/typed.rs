@@ -26,7 +26,7 @@ pub struct Types {
     /// spelled as 0x and hexadecimal digits. Tables remember their types unless they were made by the byte: `foreshore tables`.
     #[arg(id = "key_type", long = "key-type", value_name = "TYPE", value_parser = Type::named, conflicts_with = "hex")]
     pub key: Option<Type>,
-    /// Type of the values, likewise; without it they are shown as bytes
+    /// Type of the values, likewise
     #[arg(id = "value_type", long = "value-type", value_name = "TYPE", value_parser = Type::named, requires = "key_type")]
     pub value: Option<Type>,
 }
@@ -57,8 +57,8 @@ pub struct Typed {
 impl Typed {
     /// As a table remembers it.
     pub fn remembered(types: &foreshore::Types) -> Self {
-        let key = Type::named(types.key()).unwrap_or_else(|_| Type(vec![Part::Unknown(types.key().into())]));
-        Self { key, value: Type::named(types.value()).ok() }
+        let named = |name: &str| Type::named(name).unwrap_or_else(|_| Type(vec![Part::Unknown(name.into())]));
+        Self { key: named(types.key()), value: Some(named(types.value())) }
     }
 
     /// Is a table, which remembers these types, said to have them?
@@ -114,7 +114,11 @@ impl Typed {
 
     /// The text of a value, or its bytes, if its type is not known.
     pub fn shown_value(&self, bytes: &[u8]) -> Outcome<Vec<u8>> {
-        self.value.as_ref().map_or_else(|| Ok(bytes.to_vec()), |value| Ok(value.shown_value(bytes)?.into()))
+        match &self.value {
+            None => Ok(bytes.to_vec()),
+            Some(value) if matches!(value.0[..], [Part::Unknown(_)]) => Ok(bytes.to_vec()),
+            Some(value) => Ok(value.shown_value(bytes)?.into()),
+        }
     }
 
     /// The texts of a row.
@@ -310,7 +314,8 @@ impl Type {
     fn unlike(&self, what: &str, bytes: &[u8], why: &str) -> Failure {
         Failure::usage(format!(
             "a {what} of the table is not of type {self} ({why}): {}\n\
-             --key-type and --value-type (.types in the shell) say the types that the program has; --hex shows bytes",
+             if the table remembers its types (`foreshore tables`), this was written by the byte: --hex shows it, `rm --hex` removes \
+             it; if not, --key-type and --value-type (.types in the shell) say the types that the program has",
             shortened(&for_people(bytes))
         ))
     }

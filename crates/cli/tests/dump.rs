@@ -42,7 +42,7 @@ fn a_dump_tells_of_prepared_transactions() {
     let shell = Shell::new();
     shell.prepare("transfer 17");
     let ran = shell.run(&["dump"]);
-    assert!(ran.stderr.contains("note: 1 prepared transactions"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("note: transactions that have prepared"), "{}", ran.stderr);
     let db = foreshore::Database::open(shell.database()).unwrap();
     db.commit_prepared("transfer 17").unwrap();
     drop(db);

@@ -219,9 +219,30 @@ fn a_backup_tells_of_prepared_transactions() {
     shell.prepare("transfer 17");
     for args in [["backup", "monday", "--json"], ["shell", "-c", ".backup tuesday"]] {
         let ran = shell.run(&args).expect(0, &args);
-        let told = "note: 1 prepared transactions wait to hear whether to commit, and are in no backup";
+        let told = "note: transactions that have prepared wait to hear whether to commit, and are in no backup: \"transfer 17\"";
         assert!(ran.stderr.contains(told), "{}", ran.stderr);
     }
     let args = ["backup", "--dir", "monday", "wednesday"];
     assert_eq!(shell.run(&args).expect(0, &args).stderr, "");
+}
+
+/// Who operates a database can end what its program has left.
+#[test]
+fn the_shell_decides_what_has_prepared() {
+    let shell = Shell::new();
+    for (id, decision, value) in [("transfer 17", "commit", Some("v")), ("t\u{1}\\", "rollback", None)] {
+        shell.prepare(id);
+        let held = shell.fails(4, &["put", "--table", "t", "k", "other"]);
+        assert!(held.contains("waited"), "{held}");
+        let refused = shell.fails(2, &["compact"]);
+        assert!(refused.contains("1 transaction that has prepared waits"), "{refused}");
+        let listed = shell.ok(&["shell", "-c", ".prepared"]);
+        let line = format!(".prepared '{}' {decision}", listed.trim_end());
+        shell.ok(&["shell", "-c", &line]);
+        assert_eq!(shell.ok(&["shell", "-c", ".prepared"]), "");
+        let rows = shell.json(&["scan", "--table", "t"]);
+        assert_eq!(rows.first().and_then(|row| row["value"].as_str()), value, "{id}");
+        shell.fails(1, &["shell", "-c", &line]);
+        shell.ok(&["delete", "--table", "t", "--all"]);
+    }
 }

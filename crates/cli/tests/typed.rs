@@ -129,6 +129,11 @@ fn parts_within_parts_are_shown() {
     let complaint = shell.fails(2, &["put", "--table", "passengers", "3", "eve,null,[]"]);
     assert!(complaint.contains("of which there is no text"), "{complaint}");
     assert_eq!(shell.ok(&["scan", "--table", "states"]), "1\t\\01A\n2\t\\00\n", "an enum's value is bytes");
+    let complaint = shell.fails(2, &["put", "--table", "states", "3", "x"]);
+    assert!(
+        complaint.contains("enum<>, of which there is no text that could be given; --hex"),
+        "{complaint}"
+    );
     assert_eq!(shell.ok(&["get", "--table", "seen", "1"]), "\n");
     shell.ok(&["put", "--table", "seen", "2", ""]);
     assert_eq!(shell.ok(&["count", "--table", "seen"]), "2\n");

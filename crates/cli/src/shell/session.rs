@@ -11,8 +11,9 @@ use crate::rows::{Shape, Target, no_such_row};
 use crate::schema::{ensure_may_be_made, ensure_not_schemas};
 use crate::shell::interrupt::Interrupt;
 use crate::shell::print::{Mode, Rows, print_stats};
-use crate::shell::statement::{Level, Row, Statement, Switch, Which, help, parse};
+use crate::shell::statement::{Decision, Level, Row, Statement, Switch, Which, help, parse};
 use crate::tables::{self, type_name};
+use crate::text::{escape, unescape};
 use crate::typed::{Type, Types};
 use foreshore::{
     ByteTable, Database, Error, Isolation, RawBounds, Savepoint, Snapshot, Stats, TableOptions, Transaction,
@@ -130,6 +131,7 @@ impl Session {
             Statement::Types { table, key, value } => self.set_types(table, key, value)?,
             Statement::Timer { switch } => self.timer = switch == Switch::On,
             Statement::Stats => self.stats()?,
+            Statement::Prepared { id, decision } => self.prepared(id.zip(decision))?,
             Statement::Backup { target } => self.backup(&target)?,
             Statement::Help { command } => self.say("help", &help(command.as_deref())?)?,
             Statement::Read { file } => return Ok(Next::Read(file)),
@@ -428,6 +430,24 @@ impl Session {
     }
 
     /// Those that were said, then those that other tables remember.
+    /// Decides one of those that have prepared, or lists them.
+    fn prepared(&self, decided: Option<(String, Decision)>) -> Result<(), Wrong> {
+        if let Some((id, decision)) = decided {
+            let gid = unescape(id.as_bytes())
+                .ok_or_else(|| Failure::usage(format!("{id:?} is no id as they are listed")))?;
+            return Ok(match decision {
+                Decision::Commit => self.db.commit_prepared(gid)?,
+                Decision::Rollback => self.db.rollback_prepared(gid)?,
+            });
+        }
+        let mut out = self.output();
+        for gid in self.db.recover() {
+            let id = escape(&gid);
+            if self.mode == Mode::Json { out.object(&json!({"prepared": id}))? } else { out.line(id)? }
+        }
+        Ok(out.finish()?)
+    }
+
     fn show_types(&self) -> Outcome {
         let spelled = |one: &Option<Type>| one.as_ref().map(Type::to_string);
         let mut of_tables: Vec<_> = (self.types.iter())

@@ -23,7 +23,7 @@ pub enum Statement {
     Get {
         /// Table
         table: String,
-        /// Key: text, or the key columns of a table made by `load`
+        /// Key: text; of a table with columns or types its parts, with commas between them
         #[arg(allow_hyphen_values = true)]
         key: String,
     },
@@ -169,6 +169,18 @@ pub enum Statement {
         /// File of commands
         file: PathBuf,
     },
+    /// List the transactions that have prepared, or decide one
+    ///
+    /// Such a transaction is half of a commit over several databases; the program that prepared it knows how the other half ended.
+    #[command(name = ".prepared")]
+    Prepared {
+        /// Its id, as it is listed
+        #[arg(requires = "decision")]
+        id: Option<String>,
+        /// What becomes of it
+        #[arg(value_enum)]
+        decision: Option<Decision>,
+    },
     /// Copy the database, as of now, into an absent or empty directory
     #[command(name = ".backup")]
     Backup {
@@ -197,6 +209,7 @@ impl Statement {
             Self::Put(_) | Self::Insert(_) | Self::Del { .. } | Self::Delete { .. } => false,
             Self::Pop { .. } => false,
             Self::Create { .. } | Self::Drop { .. } | Self::Rename { .. } | Self::Backup { .. } => false,
+            Self::Prepared { id, .. } => id.is_none(),
             Self::Read { .. } | Self::Quit => false,
         }
     }
@@ -207,10 +220,10 @@ impl Statement {
 pub struct Row {
     /// Table
     pub table: String,
-    /// Key: text, or the key columns of a table made by `load`
+    /// Key: text; of a table with columns or types its parts, with commas between them
     #[arg(allow_hyphen_values = true)]
     pub key: String,
-    /// Value: text, or the whole CSV record of a table made by `load`
+    /// Value: text; of a table with columns the whole record, of one with types its parts
     #[arg(allow_hyphen_values = true)]
     pub value: String,
 }
@@ -246,6 +259,15 @@ pub enum Switch {
     On,
     /// No longer
     Off,
+}
+
+/// What becomes of a transaction that has prepared.
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
+pub enum Decision {
+    /// All that it wrote
+    Commit,
+    /// As if it had not been
+    Rollback,
 }
 
 /// Reads a line; `None` if it is empty or a comment.

@@ -303,10 +303,17 @@ fn ensure_exchangeable(path: &Path) -> Result<()> {
 
 /// A backup leaves out what has not committed, so a compaction would lose it.
 fn ensure_nothing_prepared(db: &Database) -> Result<()> {
-    match db.recover().len() {
-        0 => Ok(()),
-        count => Err(Error::Argument(format!(
-            "{count} prepared transactions wait to hear whether to commit; commit them or roll them back, then compact"
+    match &db.recover()[..] {
+        [] => Ok(()),
+        [only] => Err(Error::Argument(format!(
+            "1 transaction that has prepared waits to hear whether to commit, {:?}: commit it or roll it back (`commit_prepared`, \
+             `rollback_prepared`; `.prepared` in the shell), then compact",
+            only.escape_ascii().to_string()
+        ))),
+        all => Err(Error::Argument(format!(
+            "{} transactions that have prepared wait to hear whether to commit: commit them or roll them back (`recover` and \
+             `.prepared` in the shell list them), then compact",
+            all.len()
         ))),
     }
 }
