@@ -11,8 +11,8 @@ use crate::text::{for_people, hex, shortened, unhex};
 use clap::Args;
 use csv::StringRecord;
 use foreshore::{ByteBounds, Endless, KeyPrefix, Prefix, RawBounds, TableOptions};
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use serde::de::{DeserializeOwned, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt::{self, Display};
 use std::str::FromStr;
 
@@ -87,7 +87,7 @@ impl Typed {
     /// part of the value.
     pub fn spelled(&self, mut given: Vec<u8>) -> Vec<u8> {
         let value_bytes_min = match self.value.as_ref().map(Type::only) {
-            Some(Some("bytes" | "Vec<u8>")) => return Bytes(given).to_string().into(),
+            Some(Some("bytes" | "Vec<u8>" | "ByteBuf")) => return Bytes(given).to_string().into(),
             Some(Some("str" | "String")) | None => return given,
             Some(Some("char")) => 1, // it may be a line end itself
             Some(_) => 0,
@@ -104,7 +104,7 @@ impl Typed {
     pub fn raw_value(&self, bytes: &[u8]) -> Outcome<Vec<u8>> {
         let shown = self.shown_value(bytes)?;
         match self.value.as_ref().and_then(Type::only) {
-            Some("bytes" | "Vec<u8>") => {
+            Some("bytes" | "Vec<u8>" | "ByteBuf") => {
                 let Bytes(raw) = postcard::from_bytes(bytes).map_err(|e| Failure::usage(e.to_string()))?;
                 Ok(raw)
             }
@@ -191,7 +191,7 @@ impl Type {
 
     /// The same of leading parts, for an end of a range; none at all is below every key.
     pub fn leading(&self, text: &str) -> Outcome<Vec<u8>> {
-        let are_no_bytes = text == "0x" && matches!(self.only(), Some("bytes" | "Vec<u8>"));
+        let are_no_bytes = text == "0x" && matches!(self.only(), Some("bytes" | "Vec<u8>" | "ByteBuf"));
         if text.is_empty() || are_no_bytes {
             return Ok(Vec::new());
         }
@@ -447,7 +447,7 @@ const PLAIN: [Plain; 21] = [
     part::<Float<f64>>("f64"),
     string("String"),
     bytes("Vec<u8>"),
-    Plain { show_value: show::<Bytes>, write_value: write_value::<Bytes>, ..string("ByteBuf") },
+    Plain { beginning: Some(beginning_bytes), ..part::<ByteBuf>("ByteBuf") },
     Plain { in_rust: "String", ..string("str") },
     Plain { in_rust: "Vec<u8>", ..bytes("bytes") },
     Plain { in_rust: "i64", ..wide::<i64, i128>("int") },
@@ -464,6 +464,15 @@ const fn bytes(name: &'static str) -> Plain {
         Ok(KeyPrefix::<Vec<u8>>::bounds(&leading)?)
     };
     Plain { beginning: Some(beginning), ..part::<Bytes>(name) }
+}
+
+/// The keys that begin with these bytes and are written as strings are.
+fn beginning_bytes(text: &str) -> Outcome<RawBounds> {
+    let Bytes(leading) = parsed(text).map_err(Failure::usage)?;
+    let leading = std::str::from_utf8(&leading).map_err(|_| {
+        Failure::usage(format!("{text} is no text; a range from there (--from) finds what begins with it"))
+    })?;
+    Ok(KeyPrefix::<String>::bounds(leading)?)
 }
 
 const fn part<T: Spelled>(name: &'static str) -> Plain {
@@ -503,6 +512,48 @@ impl<T: FromStr<Err: Display> + Display + Serialize + DeserializeOwned> Spelled 
 
 fn parsed<T: FromStr<Err: Display>>(text: &str) -> Result<T, String> {
     text.parse().map_err(|error: T::Err| error.to_string())
+}
+
+/// The same as `serde_bytes` writes it: a key as a string is written, and a value as a list.
+#[derive(Clone, Debug, PartialEq)]
+struct ByteBuf(Bytes);
+
+impl FromStr for ByteBuf {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        text.parse().map(Self)
+    }
+}
+
+impl Display for ByteBuf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Serialize for ByteBuf {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(&self.0.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for ByteBuf {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Whole;
+        impl Visitor<'_> for Whole {
+            type Value = ByteBuf;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("bytes")
+            }
+
+            fn visit_bytes<E>(self, bytes: &[u8]) -> Result<ByteBuf, E> {
+                Ok(ByteBuf(Bytes(bytes.to_vec())))
+            }
+        }
+        deserializer.deserialize_byte_buf(Whole)
+    }
 }
 
 /// A `Vec<u8>`: what is plain text is spelled so, all else as 0x and hexadecimal digits.
@@ -635,6 +686,11 @@ mod tests {
         let one = Type::named("ByteBuf").unwrap();
         let key = memcomparable::to_vec(&"ada").unwrap();
         assert_eq!((one.key("ada").unwrap(), one.shown_key(&key).unwrap()), (key, b"ada".to_vec()));
+        let key = one.key("0xff00").unwrap();
+        assert_eq!(one.shown_key(&key).unwrap(), b"0xff00");
+        let (from, to) = one.beginning("ad").unwrap();
+        assert!(std::ops::RangeBounds::contains(&(from, to), &one.key("ada").unwrap()));
+        assert!(one.beginning("0xff").is_err());
         let value = postcard::to_stdvec(&b"\xff\0".to_vec()).unwrap();
         assert_eq!(
             (one.value("0xff00").unwrap(), one.shown_value(&value).unwrap()),

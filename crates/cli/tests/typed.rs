@@ -399,11 +399,15 @@ fn take(shell: &Shell, args: &[&str], stdin: &[u8]) {
 #[test]
 fn values_go_from_one_command_to_another() {
     let shell = Shell::new();
-    let photos = ["--table", "photos", "--key-type", "str", "--value-type", "bytes"];
-    for bytes in [&b"\xff\xd8\xff\xe0\0\x10"[..], b"0xcafe", b"two\nlines\n", b""] {
-        take(&shell, &on("put", photos, &["thumb", "-"]), bytes);
-        let raw = shell.command(&on("get", photos, &["thumb", "--raw"])).output().expect("the binary ends");
-        assert_eq!(raw.stdout, bytes);
+    for (table, ty) in [("photos", "bytes"), ("films", "ByteBuf")] {
+        let photos = ["--table", table, "--key-type", ty, "--value-type", ty];
+        for bytes in [&b"\xff\xd8\xff\xe0\0\x10"[..], b"0xcafe", b"two\nlines\n", b""] {
+            take(&shell, &on("put", photos, &["0xff", "-"]), bytes);
+            let raw =
+                shell.command(&on("get", photos, &["0xff", "--raw"])).output().expect("the binary ends");
+            assert_eq!(raw.stdout, bytes);
+        }
+        assert_eq!(shell.ok(&["scan", "--table", table]), "0xff\t\n");
     }
     let ages = ["--table", "ages", "--key-type", "str", "--value-type", "u64,str"];
     take(&shell, &on("put", ages, &["ada", "-"]), b"36,young\n");

@@ -429,16 +429,16 @@ impl Session {
         Ok(())
     }
 
-    /// Those that were said, then those that other tables remember.
     /// Decides one of those that have prepared, or lists them.
     fn prepared(&self, decided: Option<(String, Decision)>) -> Result<(), Wrong> {
         if let Some((id, decision)) = decided {
             let gid = unescape(id.as_bytes())
                 .ok_or_else(|| Failure::usage(format!("{id:?} is no id as they are listed")))?;
-            return Ok(match decision {
-                Decision::Commit => self.db.commit_prepared(gid)?,
-                Decision::Rollback => self.db.rollback_prepared(gid)?,
-            });
+            let decided = match decision {
+                Decision::Commit => self.db.commit_prepared(gid),
+                Decision::Rollback => self.db.rollback_prepared(gid),
+            };
+            return Ok(decided?);
         }
         let mut out = self.output();
         for gid in self.db.recover() {
@@ -448,6 +448,7 @@ impl Session {
         Ok(out.finish()?)
     }
 
+    /// Those that were said, then those that other tables remember.
     fn show_types(&self) -> Outcome {
         let spelled = |one: &Option<Type>| one.as_ref().map(Type::to_string);
         let mut of_tables: Vec<_> = (self.types.iter())
