@@ -282,7 +282,7 @@ fn prepared_transactions_are_not_lost() {
     tx.bytes(&db.byte_table("t").unwrap()).put(b"new", b"row").unwrap();
     tx.prepare("gid").unwrap();
     db.close().unwrap();
-    refused(&path, "1 prepared");
+    refused(&path, "1 transaction that has prepared waits to hear whether to commit, \"gid\"");
     let db = builder().open(&path).unwrap();
     db.commit_prepared("gid").unwrap();
     db.close().unwrap();
