@@ -93,7 +93,7 @@ impl Engine {
     /// was read may be by others, who give their locks back before it is durable: so it is all there is.
     pub fn told_at(&self, end: Option<Lsn>, durability: Durability) -> Option<Lsn> {
         let reads_durably = durability == Durability::Sync && !seeded_bug("txn_reader_acknowledged_early");
-        end.or_else(|| reads_durably.then(|| self.core.log.seen(self.core.log.reserved())))
+        end.or_else(|| reads_durably.then(|| self.core.log.logged()))
     }
 
     /// What the database was created with.
@@ -139,7 +139,7 @@ impl Engine {
 
     pub fn sync(&self) -> Result<()> {
         self.ensure_not_forked()?; // nobody there carries the log
-        self.core.log.commit(self.core.log.seen(self.core.log.reserved()), Durability::Sync)
+        self.core.log.commit(self.core.log.logged(), Durability::Sync)
     }
 
     pub fn running(&self) -> &Running {

@@ -68,7 +68,7 @@ impl CommitTicket {
 
     /// For everything committed so far.
     pub(super) fn for_all(core: Held<Core>) -> Self {
-        let end = Some(core.log.seen(core.log.reserved()));
+        let end = Some(core.log.logged());
         Self { core, end, durability: Durability::Sync, flight: Some(Wanted::Next), task: None }
     }
 

@@ -241,6 +241,11 @@ impl Log {
         self.shared.reserved()
     }
 
+    /// The end of what somebody may have seen so far.
+    pub fn logged(&self) -> Lsn {
+        self.seen(self.reserved())
+    }
+
     /// How far somebody relies on the log who has seen what is logged up to `end`: nobody has seen anything of a birth alone.
     pub fn seen(&self, end: Lsn) -> Lsn {
         let start = self.shared.start;
@@ -699,6 +704,7 @@ impl Shared {
     /// the first of them. A life that ends before somebody relies on it leaves nothing in the log, so it takes no place there: on a full
     /// disk each would take a block for ever.
     fn be_born(&self) {
+        // ORDERING: it only settles who writes; that it is written others see by the ring, as of any record.
         if !self.is_born.load(Relaxed) && !self.is_born.swap(true, Relaxed) {
             let body = record::birth_body(self.salt);
             self.ring.write(self.start + HEADER_BYTES as u64, &body);
