@@ -54,6 +54,13 @@ def test_a_forked_process_leaves_it_alone(path):
         assert list(db.table("t", key="u32", value="u32")) == list(range(1000))
 
 
+def succeeds_by_itself(script, path):
+    """Runs a script that forks, in a process of its own."""
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", script, path]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
 def test_a_transaction_is_the_parents_if_work_forks(path):
     script = (
         "import foreshore, os, sys\n"
@@ -76,9 +83,7 @@ def test_a_transaction_is_the_parents_if_work_forks(path):
         "assert os.waitstatus_to_exitcode(db.transact(forked)) == 3\n"
         "db.close()\n"
     )
-    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", script, path]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert (ran.returncode, ran.stderr) == (0, "")
+    succeeds_by_itself(script, path)
 
 
 def test_work_may_fork_beside_a_call_of_its_transaction(path):
@@ -105,9 +110,7 @@ def test_work_may_fork_beside_a_call_of_its_transaction(path):
         "assert table['held'] == 2\n"
         "db.close()\n"
     )
-    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", script, path]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert (ran.returncode, ran.stderr) == (0, "")
+    succeeds_by_itself(script, path)
 
 
 def test_no_path_has_a_zero_byte(db, path):
